@@ -204,12 +204,12 @@ impl<F: RadixForm> RadixIndex<F> {
     ///
     /// ```
     /// use nearfield_core::{Batch, OrderedIndex, Words};
-    /// use nearfield_radix::{RadixProbe, RadixIndex, Visit, VisitedNodeKind};
+    /// use nearfield_radix::{RadixIndex, RadixNodeVisit, RadixProbe, VisitedNodeKind};
     ///
     /// #[derive(Default)]
     /// struct Log(Vec<(VisitedNodeKind, u32)>, u32);
     /// impl RadixProbe for Log {
-    ///     fn node(&mut self, visit: Visit) {
+    ///     fn node(&mut self, visit: RadixNodeVisit) {
     ///         self.0.push((visit.kind, visit.bytes));
     ///     }
     ///     fn write(&mut self, _: usize, bytes: u32) {

@@ -26,7 +26,7 @@ use std::time::Duration;
 /// tiers.read(place, &mut read)?;
 /// assert_eq!(read, value.as_bytes());
 /// tiers.release(place);
-/// # Ok::<(), Box<dyn std::error::OperationError>>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct Tiers {

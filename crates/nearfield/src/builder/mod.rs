@@ -110,10 +110,10 @@ impl<F: MapForm> MapBuilder<F> {
     /// let same = OrderedMap::<ByteStrings>::builder().pool(PoolPlacement::shm([&name])).build()?;
     /// assert_eq!(same.get(b"ann")?, Some(b"1".to_vec()));
     /// # stop.store(true, Ordering::Relaxed);
-    /// # Ok::<_, Box<dyn std::error::OperationError>>(())
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # })?;
     /// # }
-    /// # Ok::<_, Box<dyn std::error::OperationError>>(())
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     #[cfg(feature = "pool")]
     pub fn pool(self, pool: PoolPlacement) -> PoolBuilder<F> {
@@ -206,7 +206,7 @@ impl MapBuilder<ByteStrings> {
     /// assert_eq!(first, Some("<p>page 0</p>".repeat(100).into_bytes()));
     /// let cold: u64 = map.tiers()[1..].iter().map(|tier| tier.values).sum();
     /// assert!(cold > 8_000);
-    /// # Ok::<(), Box<dyn std::error::OperationError>>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[cfg(feature = "tiers")]
     pub fn tiers(self, tiers: impl IntoIterator<Item = crate::Tier>) -> TieredBuilder {

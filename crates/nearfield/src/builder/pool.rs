@@ -121,7 +121,7 @@ impl<F: MapForm> PoolBuilder<F> {
     /// let sales = WordMap::builder().pool(PoolPlacement::shm(["left", "right"]));
     /// let sales = sales.programs("127.0.0.1:7000".parse()?, Tenant(1), key);
     /// # drop(sales);
-    /// # Ok::<_, Box<dyn std::error::OperationError>>(())
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn programs(
         mut self,

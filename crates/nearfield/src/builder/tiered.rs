@@ -46,7 +46,7 @@ impl TieredBuilder {
     /// let tiers = [Tier::memory(64 << 20), Tier::file("/no/such/folder", 1 << 30)];
     /// let error = OrderedMap::<ByteStrings>::builder().tiers(tiers).build().unwrap_err();
     /// assert!(error.to_string().contains("/no/such/folder"));
-    /// # Ok::<(), Box<dyn std::error::OperationError>>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn build(self) -> Result<OrderedMap<ByteStrings, TieredPlacement>, TierOpenError> {
         let tiers = Tiers::open(&self.tiers)?;

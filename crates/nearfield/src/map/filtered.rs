@@ -47,7 +47,7 @@ impl<'m, F: MapForm> MapRange<'m, F, PoolPlacement> {
     ///     let (key, value) = entry?;
     ///     println!("{key}: {value} of {sum}");
     /// }
-    /// # Ok::<_, Box<dyn std::error::OperationError>>(())
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn filter(self, filter: ValueFilter) -> FilteredRange<'m, F> {
         let (map, rest) = self.into_rest();
@@ -69,7 +69,7 @@ impl<'m, F: MapForm> MapRange<'m, F, PoolPlacement> {
     ///
     /// let map = WordMap::builder().pool(PoolPlacement::shm(["left"])).build()?;
     /// println!("the mean is {:?}", map.range(..).aggregate()?.mean());
-    /// # Ok::<_, Box<dyn std::error::OperationError>>(())
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn aggregate(self) -> Result<ScanAggregates, OperationError> {
         self.filter(ValueFilter::ALL).aggregate()

@@ -22,7 +22,7 @@ impl<F: MapForm> OrderedMap<F, PoolPlacement> {
     /// map.put(7, 1)?;
     /// map.put(7, 2)?;
     /// assert_eq!(map.get(7)?, Some(2));
-    /// # Ok::<_, Box<dyn std::error::OperationError>>(())
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), OperationError> {
         self.index.put(key, value)
@@ -42,7 +42,7 @@ impl<F: MapForm> OrderedMap<F, PoolPlacement> {
     /// let map = WordMap::builder().pool(PoolPlacement::shm(["left"])).build()?;
     /// map.range(..).aggregate()?;
     /// assert_eq!(map.leaf_reads().at_nodes, 0, "it was built without programs");
-    /// # Ok::<_, Box<dyn std::error::OperationError>>(())
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn leaf_reads(&self) -> LeafReads {
         self.index.leaf_reads()

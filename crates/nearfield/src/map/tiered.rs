@@ -19,7 +19,7 @@ impl OrderedMap<ByteStrings, TieredPlacement> {
     /// let map = OrderedMap::<ByteStrings>::builder().tiers(tiers).build()?;
     /// map.insert(b"ann", b"1")?;
     /// assert_eq!((map.tier_of(b"ann")?, map.tier_of(b"bob")?), (Some(0), None));
-    /// # Ok::<(), Box<dyn std::error::OperationError>>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn tier_of(&self, key: &[u8]) -> Result<Option<usize>, OperationError> {
         self.index.tier_of(key)
@@ -42,7 +42,7 @@ impl OrderedMap<ByteStrings, TieredPlacement> {
     /// assert!(map.move_to(b"page:1", 1)?);
     /// assert_eq!(map.tier_of(b"page:1")?, Some(1));
     /// assert_eq!(map.get(b"page:1")?, Some(page.into_bytes()));
-    /// # Ok::<(), Box<dyn std::error::OperationError>>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn move_to(&self, key: &[u8], tier: usize) -> Result<bool, OperationError> {
         self.index.move_to(key, tier)
@@ -58,7 +58,7 @@ impl OrderedMap<ByteStrings, TieredPlacement> {
     /// map.insert(b"ann", b"1")?;
     /// let values: Vec<u64> = map.tiers().iter().map(|tier| tier.values).collect();
     /// assert_eq!(values, [1, 0]);
-    /// # Ok::<(), Box<dyn std::error::OperationError>>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn tiers(&self) -> Vec<TierUse> {
         self.index.tiers()

@@ -22,7 +22,7 @@ use nearfield_tiers::map::TieredIndex;
 /// let map: OrderedMap<ByteStrings, TieredPlacement> = builder.build()?;
 /// assert_eq!(map.insert(b"ann", b"1")?, None);
 /// assert_eq!(map.get(b"ann")?, Some(b"1".to_vec()));
-/// # Ok::<(), Box<dyn std::error::OperationError>>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TieredPlacement;

@@ -9,16 +9,18 @@
 //!
 //! ```
 //! use nearfield_hardware::accelerator::pulse::{PulseDesign, PulseParameters};
-//! use nearfield_hardware::accelerator::{TenantPermission, NodeRange, TranslationTable};
+//! use nearfield_hardware::accelerator::{
+//!     TranslationPermission, TranslationRange, TranslationTable,
+//! };
 //! use nearfield_offload::modelled::AcceleratorRunner;
-//! use nearfield_offload::node::{LocalMemory, NodeRange as Addresses, NodeRanges, Tenant};
+//! use nearfield_offload::node::{LocalMemory, NodeRange, NodeRanges, Tenant};
 //! use nearfield_offload::structures::{NodeArena, OffloadHashTable, entry};
 //! use nearfield_offload::traversal::{InMemory, QueryRunner};
 //! use std::sync::atomic::AtomicU64;
 //!
 //! let words: Vec<AtomicU64> = (0..4096).map(|_| AtomicU64::new(0)).collect();
 //! let (start, end) = (1 << 20, (1 << 20) + 8 * 4096);
-//! let ranges = NodeRanges::new(vec![Addresses::whole(start, end - start, Tenant(1))])?;
+//! let ranges = NodeRanges::new(vec![NodeRange::whole(start, end - start, Tenant(1))])?;
 //! let node = LocalMemory::new(&words, ranges)?;
 //! let mut arena = NodeArena::new(node.of(Tenant(1)), vec![start..end]);
 //! let mut table = OffloadHashTable::new(&mut arena, 8)?;
@@ -26,8 +28,8 @@
 //!     table.insert(&mut arena, key, key * key)?;
 //! }
 //!
-//! let permission = TenantPermission::ReadWrite;
-//! let translation = TranslationTable::new(vec![NodeRange { start, end, permission }])?;
+//! let permission = TranslationPermission::ReadWrite;
+//! let translation = TranslationTable::new(vec![TranslationRange { start, end, permission }])?;
 //! let (parameters, design) = (PulseParameters::PAPER, PulseDesign::PROTOTYPE);
 //! let memory = node.of(Tenant(1));
 //! let mut accelerated = AcceleratorRunner::new(memory, parameters, design, translation)?;

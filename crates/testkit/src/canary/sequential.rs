@@ -236,7 +236,7 @@ fn a_failure_says_what_to_do_and_what_goes_wrong() {
     let (_, failing) = first_failure::<ByteStrings>(GetIsStaleWithinBatch);
     let report = failing.to_string();
     for expected in [
-        "let mut batch = Batch::<Bytes>::new();\n",
+        "let mut batch = Batch::<ByteStrings>::new();\n",
         "batch.insert(b\"\", b\"\");\nbatch.get(b\"\");\nindex.execute(&mut batch)?;\n",
         "position 1, batch.get(b\"\"): None, expected Some(b\"\")",
     ] {

@@ -33,7 +33,7 @@ use std::str::FromStr;
 /// let listed: PoolPlacement = "shm:left,shm:right".parse()?;
 /// let registered: PoolPlacement = "etcd:http://a:2379,http://b:2379".parse()?;
 /// # drop((listed, registered));
-/// # Ok::<_, Box<dyn std::error::OperationError>>(())
+/// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct PoolPlacement {
@@ -60,7 +60,7 @@ impl PoolPlacement {
     /// let addresses = ["shm:left", "shm:right"].map(str::parse);
     /// let pool = PoolPlacement::at(addresses.into_iter().collect::<Result<Vec<_>, _>>()?);
     /// # drop(pool);
-    /// # Ok::<_, Box<dyn std::error::OperationError>>(())
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn at(nodes: impl IntoIterator<Item = NodeAddress>) -> PoolPlacement {
         PoolPlacement {
@@ -76,7 +76,7 @@ impl PoolPlacement {
     ///
     /// let pool = PoolPlacement::registered("http://a:2379,http://b:2379".parse()?, 2);
     /// # drop(pool);
-    /// # Ok::<_, Box<dyn std::error::OperationError>>(())
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn registered(members: EtcdMembers, count: usize) -> PoolPlacement {
         PoolPlacement {
@@ -92,7 +92,7 @@ impl PoolPlacement {
     /// let pool: PoolPlacement = "etcd:http://a:2379".parse()?;
     /// let pool = pool.with_at_least(3);
     /// # drop(pool);
-    /// # Ok::<_, Box<dyn std::error::OperationError>>(())
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn with_at_least(self, count: usize) -> PoolPlacement {
         match self.nodes {
