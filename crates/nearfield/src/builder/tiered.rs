@@ -13,7 +13,7 @@ use nearfield_tiers::{Specification, TierOpenError, Tiers};
 /// use nearfield::{ByteStrings, OrderedMap, Tier};
 ///
 /// let builder = OrderedMap::<ByteStrings>::builder().tiers([Tier::memory(64 << 20)]);
-/// assert!(builder.build().unwrap_err().to_string().contains("nothing below it"));
+/// assert!(builder.build().unwrap_err().to_string().contains("no lower tier"));
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder has no effect until it builds"]
