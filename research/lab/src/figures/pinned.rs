@@ -17,7 +17,7 @@ use std::sync::Mutex;
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/figures/pinned.txt");
 const UPDATE: &str = "NEARFIELD_UPDATE_PINS";
 const HEAD: &str = "\
-# Numbers of small runs of the models, for crates/lab/src/figures/pinned.rs.
+# Numbers of small runs of the models, for research/lab/src/figures/pinned.rs.
 # NEARFIELD_UPDATE_PINS=1 cargo test -p nearfield-lab pinned writes them anew.
 ";
 
