@@ -26,14 +26,15 @@ use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Interval between two checks for scripts that run for long.
+/// Longest interval between two checks for scripts that run for long.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Stands in for threads with scripts that run for long, until the server stops. `desks` are those
 /// of all threads, by their numbers.
 pub(super) fn stand_in(server: &ServerCore, desks: &[Mutex<IoThreadState>]) {
     while !server.stopping.load(Ordering::Acquire) {
-        std::thread::sleep(TICK);
+        // A script that begins during the sleep does not count as slow before the sleep ends.
+        std::thread::sleep(server.scripts.watchdog.until_slow().min(TICK));
         let Some(number) = server.scripts.watchdog.slow_thread() else {
             continue;
         };

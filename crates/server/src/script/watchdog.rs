@@ -112,15 +112,29 @@ impl Watchdog {
         (began > 0).then(|| self.ms(Instant::now()).saturating_sub(began))
     }
 
-    /// Sets the time after which a script counts as slow (`busy-reply-threshold`).
+    /// Sets the time after which a script counts as slow (`busy-reply-threshold`). With zero none
+    /// ever does, as in Redis.
     pub fn set_threshold(&self, threshold: Duration) {
-        let milliseconds = threshold.as_millis() as u64;
+        let milliseconds = match threshold.as_millis() as u64 {
+            0 => u64::MAX,
+            milliseconds => milliseconds,
+        };
         self.threshold_ms.store(milliseconds, Ordering::Relaxed);
     }
 
     /// Returns the time after which a script counts as slow.
     pub fn threshold(&self) -> Duration {
         Duration::from_millis(self.threshold_ms.load(Ordering::Relaxed))
+    }
+
+    /// Returns the time until a script can count as slow: the rest of the running script's, or all
+    /// of the threshold if none runs. At least a millisecond.
+    pub fn until_slow(&self) -> Duration {
+        let ran_ms = self.runs_for_ms().unwrap_or(0);
+        let threshold_ms = self.threshold_ms.load(Ordering::Relaxed);
+        // A script is slow once it has run for longer than the threshold.
+        let slow_after_ms = threshold_ms.saturating_add(1);
+        Duration::from_millis(slow_after_ms.saturating_sub(ran_ms).max(1))
     }
 
     /// Notes that a script of this caller begins.
@@ -226,5 +240,58 @@ impl Watchdog {
     #[inline]
     pub fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn began_before(milliseconds: u64) -> ScriptCaller {
+        let began = Instant::now();
+        ScriptCaller {
+            thread: 0,
+            began: began
+                .checked_sub(Duration::from_millis(milliseconds))
+                .unwrap(),
+        }
+    }
+
+    #[test]
+    fn the_time_until_a_script_is_slow_ends_with_the_threshold() {
+        let long_ago = Instant::now()
+            .checked_sub(Duration::from_secs(1000))
+            .unwrap();
+        let watchdog = Watchdog {
+            epoch: long_ago,
+            ..Watchdog::default()
+        };
+        watchdog.set_threshold(Duration::from_secs(50));
+        assert_eq!(watchdog.until_slow(), Duration::from_millis(50_001));
+        watchdog.begin(ScriptRunKind::Script, began_before(30_000));
+        assert!(!watchdog.is_slow());
+        let rest = watchdog.until_slow();
+        assert!(rest <= Duration::from_millis(20_001), "{rest:?}");
+        watchdog.begin(ScriptRunKind::Script, began_before(60_000));
+        assert!(watchdog.is_slow());
+        assert_eq!(watchdog.until_slow(), Duration::from_millis(1));
+        watchdog.end();
+        assert_eq!(watchdog.until_slow(), Duration::from_millis(50_001));
+    }
+
+    #[test]
+    fn no_script_is_slow_without_a_threshold() {
+        let long_ago = Instant::now()
+            .checked_sub(Duration::from_secs(1000))
+            .unwrap();
+        let watchdog = Watchdog {
+            epoch: long_ago,
+            ..Watchdog::default()
+        };
+        watchdog.begin(ScriptRunKind::Function, began_before(900_000));
+        assert!(watchdog.is_slow());
+        watchdog.set_threshold(Duration::ZERO);
+        assert!(!watchdog.is_slow());
+        assert!(watchdog.until_slow() > Duration::from_secs(1_000_000));
     }
 }

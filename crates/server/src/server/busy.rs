@@ -5,7 +5,7 @@ use crate::keyspace::Databases;
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-/// Time for which a thread waits for a phase before it checks if a script runs for long.
+/// Longest time for which a thread waits for a phase before it checks if a script runs for long.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 impl ServerCore {
@@ -13,7 +13,7 @@ impl ServerCore {
     fn patience(&self) -> Duration {
         match self.scripts.watchdog.is_slow() {
             true => Duration::ZERO,
-            false => PATIENCE,
+            false => self.scripts.watchdog.until_slow().min(PATIENCE),
         }
     }
 
