@@ -355,10 +355,13 @@ impl DramParameters {
             let reason = "a write would put its data on the bus before a read that is earlier";
             return bad("CWL", self.cwl, reason.to_owned());
         }
-        // So that a channel can work between refreshes.
-        let least = u64::from(self.ranks) * 2 * (self.t_rfc + self.t_ras + self.t_rp);
+        // So that a channel can work between refreshes: a row that the next refresh closes before
+        // its first read or write would be opened again and again.
+        let open = self.t_ras.max(self.t_rcd_read).max(self.t_rcd_write);
+        let least = u64::from(self.ranks) * 2 * (self.t_rfc + open + self.t_rp);
         if self.t_refi != 0 && self.t_refi < least {
-            let reason = format!("it is 0, or at least {least} = 2 ranks (tRFC + tRAS + tRP)");
+            let reason =
+                format!("it is 0, or at least {least} = 2 ranks (tRFC + max(tRAS, tRCD) + tRP)");
             return bad("tREFI", self.t_refi, reason);
         }
         Ok(())
@@ -499,6 +502,13 @@ mod tests {
                 .contains("or at least 1268")
         );
         assert_eq!(check(&[("tREFI", "1268")]), Ok(()));
+        // The row of a request would be closed by each refresh before it can be read.
+        assert!(check(&[("tRCD", "642638")]).unwrap_err().contains("tREFI"));
+        assert!(
+            check(&[("tRCDWR", "642638")])
+                .unwrap_err()
+                .contains("tREFI")
+        );
         assert_eq!(check(&[("tREFI", "0")]), Ok(()));
         assert!(check(&[("CWL", "27")]).unwrap_err().contains("CWL"));
         let many = [("ranks", "64"), ("bankgroups", "64")];
