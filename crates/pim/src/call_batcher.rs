@@ -184,7 +184,9 @@ impl<F: EntryForm, I: OrderedIndex<F>> CallBatcher<F, I> {
             taken: std::mem::take(&mut lock(&self.line).waiting),
             answers: Vec::new(),
         };
+        debug_assert!(!turn.taken.is_empty(), "the leader's own operation waits");
         turn.answers = self.answers(&turn.taken);
+        debug_assert_eq!(turn.answers.len(), turn.taken.len());
         drop(turn);
         let answer = place.wait();
         answer.unwrap_or_else(|| {

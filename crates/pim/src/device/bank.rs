@@ -99,6 +99,10 @@ impl ModuleBank {
         let head = self.free.get_mut(words).filter(|head| **head != 0)?;
         let at = *head;
         *head = self.words[at as usize] as u32;
+        debug_assert!(
+            self.kept >= words,
+            "the free lists have fewer words than a block"
+        );
         self.kept -= words;
         self.give_out(at, words);
         Some(at)
@@ -128,6 +132,7 @@ impl ModuleBank {
     }
 
     fn give_out(&mut self, at: u32, words: usize) {
+        debug_assert!(at != 0, "word 0 is never in a block");
         self.words_mut(at, words).fill(0);
         self.used += words;
     }
@@ -143,11 +148,22 @@ impl ModuleBank {
             }
         }
         self.kept = 0;
+        debug_assert_eq!(
+            self.used
+                + self
+                    .runs
+                    .values()
+                    .map(|&words| words as usize)
+                    .sum::<usize>(),
+            self.words.len(),
+            "each word is in use or in a run"
+        );
     }
 
     /// Adds a run and merges it with its neighbours. A run at the end shortens the allocated part
     /// instead.
     fn add_run(&mut self, mut at: u32, mut length: u32) {
+        debug_assert!((at + length) as usize <= self.words.len());
         if let Some((&before, &words)) = self.runs.range(..at).next_back()
             && before + words == at
         {
@@ -165,10 +181,13 @@ impl ModuleBank {
             self.runs.insert(at, length);
             self.lengths.insert((length, at));
         }
+        debug_assert_eq!(self.runs.len(), self.lengths.len());
     }
 
     /// Frees a block that was allocated with this length.
     pub fn free(&mut self, at: u32, words: usize) {
+        debug_assert!(at != 0 && words > 0, "no such block was allocated");
+        debug_assert!(at as usize + words <= self.words.len() && words < self.used);
         self.used -= words;
         match self.free.get_mut(words) {
             Some(head) => {

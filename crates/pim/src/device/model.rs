@@ -90,6 +90,8 @@ impl RoundClock {
                 self.counters.gather += took;
             }
         }
+        debug_assert!(self.counters.kernel <= self.counters.kernels);
+        debug_assert!(self.counters.gather <= self.counters.transfer);
     }
 }
 
@@ -242,6 +244,7 @@ impl ModuleDevice for Model {
         let bank_bytes = self.clock.parameters.bank_bytes;
         check(&inputs, self.banks.len(), bank_bytes)?;
         let done = self.run(&program, &inputs);
+        debug_assert_eq!(done.len(), inputs.len(), "each module has run");
         let (outputs, accounts): (Vec<Answered>, Vec<Vec<ModuleAccount>>) =
             done.into_iter().unzip();
         let sent = inputs.iter().map(|words| words.len() as u64 * 8);

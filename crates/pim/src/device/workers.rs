@@ -101,6 +101,7 @@ impl ModuleDevice for Workers {
         check(&inputs, self.modules, self.bank_bytes)?;
         self.counters.sent(&inputs);
         let threads = self.workers.len();
+        debug_assert!(threads > 0, "there is at least one worker");
         let mut parts: Vec<Vec<Vec<u64>>> = (0..threads).map(|_| Vec::new()).collect();
         for (module, input) in inputs.into_iter().enumerate() {
             parts[module % threads].push(input);

@@ -126,12 +126,14 @@ impl PartitionDirectory {
     pub fn remove(&mut self, start: u64) -> Option<WordPartition> {
         let place = self.places.remove(start)?;
         self.free.push(place);
+        debug_assert_eq!(self.planned[place as usize].start, start);
         Some(self.planned[place as usize].partition)
     }
 
     /// Returns the place of the partition to which a key belongs. O(log n).
     pub(crate) fn find(&self, key: u64) -> Option<PartitionPlace> {
         let place = self.places.floor(key)?;
+        debug_assert!(self.planned[place as usize].start <= key);
         let last = self.planned[place as usize].partition.last;
         (key <= last).then_some(PartitionPlace(place))
     }

@@ -38,6 +38,7 @@ impl SortedPlaceMap {
                 ordered.chunks.push(PlaceMapChunk::default());
             }
             if let Some(chunk) = ordered.chunks.last_mut() {
+                debug_assert!(chunk.keys.last().is_none_or(|&last| last < key));
                 chunk.keys.push(key);
                 chunk.places.push(place);
             }
@@ -48,7 +49,9 @@ impl SortedPlaceMap {
     /// Returns the chunk that contains a key, or after whose keys it would be inserted.
     fn chunk_of(&self, key: u64) -> Option<usize> {
         let behind = self.firsts.partition_point(|&first| first <= key);
-        behind.checked_sub(1)
+        let number = behind.checked_sub(1)?;
+        debug_assert_eq!(self.chunks[number].keys.first(), self.firsts.get(number));
+        Some(number)
     }
 
     /// Returns the place of the greatest key at or below `key`. O(log n).
@@ -73,6 +76,7 @@ impl SortedPlaceMap {
             return;
         };
         let at = chunk.keys.partition_point(|&other| other < key);
+        debug_assert_ne!(chunk.keys.get(at), Some(&key), "the key is new");
         chunk.keys.insert(at, key);
         chunk.places.insert(at, place);
         self.firsts[number] = chunk.keys[0];
@@ -83,6 +87,7 @@ impl SortedPlaceMap {
             };
             self.firsts.insert(number + 1, behind.keys[0]);
             self.chunks.insert(number + 1, behind);
+            debug_assert!(self.firsts.is_sorted() && self.firsts.len() == self.chunks.len());
         }
     }
 

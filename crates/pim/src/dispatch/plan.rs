@@ -130,6 +130,7 @@ struct Tags(Vec<u32>);
 
 impl Tags {
     fn note(&mut self, number: usize, tag: u32) {
+        debug_assert!(number >= self.0.len(), "operations are noted in order");
         self.0.resize(number, NOBODY);
         self.0.push(tag);
     }
@@ -314,6 +315,12 @@ impl ModuleTaskPlan {
 
     /// Makes an operation use the result of an earlier task.
     fn share(&mut self, position: u32, place: PartitionPlace, tag: u32) {
+        debug_assert!((tag as usize) < self.sent.len());
+        debug_assert!(
+            self.parts
+                .last()
+                .is_none_or(|part| part.position <= position)
+        );
         self.parts.push(TaskUse {
             position,
             place,
@@ -340,6 +347,10 @@ impl ModuleTaskPlan {
         task: ModuleTask<'_>,
     ) -> u32 {
         let tag = self.sent.len() as u32;
+        debug_assert!(
+            tag < OTHERS,
+            "a batch has fewer tasks than tags of operations"
+        );
         self.sent.push(SentTask {
             position,
             module: copy.module as u32,
@@ -438,6 +449,7 @@ impl ModuleTaskPlan {
                 }
             }
         }
+        debug_assert!(parts.is_empty(), "each part belongs to an operation");
         let PartitionChanges {
             changes, changed, ..
         } = changes;

@@ -100,12 +100,17 @@ impl BatchRouting {
     /// Returns the earlier operation whose task and result an operation uses.
     pub fn source(&self, position: usize) -> Option<usize> {
         let source = *self.shared.sources.get(position)? as usize;
+        debug_assert!(
+            source <= position,
+            "only results of earlier operations are used"
+        );
         (source != position).then_some(source)
     }
 
     /// Returns the next update of the same task, after the one at a position.
     pub fn next(&self, position: usize) -> Option<usize> {
         let next = *self.shared.nexts.get(position)? as usize;
+        debug_assert!(next >= position);
         (next != position).then_some(next)
     }
 }
@@ -133,6 +138,7 @@ fn shared(input: BatchInput<'_, Words>) -> SharedTasks {
     /// Mark of an empty slot.
     const EMPTY: u32 = u32::MAX;
     let operations = input.operations();
+    debug_assert!(operations.len() <= EMPTY as usize, "positions have 32 bits");
     let mut sources: Vec<u32> = (0..operations.len() as u32).collect();
     let mut nexts = sources.clone();
     // Updates cannot join a task from before this position.

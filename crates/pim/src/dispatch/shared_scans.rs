@@ -45,11 +45,13 @@ impl ScanKeyRange {
 
     /// Returns the part of the range within a partition.
     pub fn within(self, start: u64, partition: &WordPartition) -> ScanKeyRange {
-        ScanKeyRange {
+        let part = ScanKeyRange {
             from: self.from.max(start),
             to: self.to.min(partition.last),
             ..self
-        }
+        };
+        debug_assert!(part.from <= part.to, "the partition overlaps the range");
+        part
     }
 
     /// Returns the task that reads the range in the partition in a place.
@@ -145,6 +147,7 @@ impl SharedScans {
             let reaches = join(start, partition, of_section);
             joint.extend(reaches.into_iter().map(|reach| Joint { section, reach }));
         }
+        debug_assert!(joint.is_sorted_by_key(|joint| (joint.section, joint.reach.from)));
         SharedScans { joint }
     }
 
@@ -198,6 +201,11 @@ fn join(
     }
     let mut groups: Vec<SharedRangeGroup> = Vec::new();
     for &(_, reach, entries) in wanted {
+        debug_assert!(
+            groups
+                .last()
+                .is_none_or(|last| last.reach.from <= reach.from)
+        );
         if let Some(last) = groups.last_mut()
             && reach.from <= last.reach.to
         {
@@ -315,6 +323,7 @@ impl<'r> SharedScanPass<'r> {
 
     /// Stores a note for a shared range that is read.
     pub fn note(&mut self, number: usize, what: u32) {
+        debug_assert!(self.read[number].is_none(), "a shared range is read once");
         self.read[number] = Some(what);
     }
 }

@@ -113,6 +113,7 @@ pub(crate) struct TaskHeader;
 impl TaskHeader {
     /// Returns a header of a kind of task, a list, and a tag or a number of tasks.
     pub fn join(kind: u32, list: u32, rest: u32) -> u64 {
+        debug_assert!(kind >> KIND_BITS == 0 && list >> LIST_BITS == 0);
         header(kind | list << KIND_BITS, rest)
     }
 
@@ -152,7 +153,10 @@ impl<'w> ModuleTask<'w> {
             ModuleTask::Remove { .. } => (REMOVE, list),
             ModuleTask::Floor { .. } => (FLOOR, list),
             ModuleTask::Scan { descends, .. } => (if descends { DESCEND } else { ASCEND }, list),
-            ModuleTask::Build { bits, .. } => (BUILD, bits),
+            ModuleTask::Build { bits, .. } => {
+                debug_assert!(bits <= u64::BITS);
+                (BUILD, bits)
+            }
             ModuleTask::Free { .. } => (FREE, list),
             ModuleTask::Height { .. } => (HEIGHT, list),
         }

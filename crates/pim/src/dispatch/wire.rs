@@ -176,11 +176,13 @@ pub(crate) fn pack(words: &[u64]) -> (Vec<u64>, Vec<u32>) {
         if is_of_lists {
             flush(&mut waiting, &mut packed);
         }
+        debug_assert!(at >> LIST_AT == 0 && list >> (u64::BITS - LIST_AT) == 0);
         waiting.push(u64::from(list) << LIST_AT | at);
         if is_of_lists {
             flush(&mut waiting, &mut packed);
         }
     }
+    debug_assert!(rest.is_empty(), "the host has written whole tasks");
     flush(&mut waiting, &mut packed);
     (packed, tags)
 }

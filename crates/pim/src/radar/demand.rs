@@ -163,6 +163,7 @@ impl<D: ModuleDevice> RadarHost<D> {
                         let module = spread(place, ranges);
                         let weight = 1 + entries / ENTRIES_PER_OPERATION;
                         squares += weight * weight * u64::from(module != host);
+                        debug_assert!(first <= last);
                         let points = weight.min(POINTS_MAX);
                         let step = (last - first) / points;
                         for point in 0..points {

@@ -77,6 +77,8 @@ pub(super) fn fresh(
         let last = start + (size - 1) as u64;
         let overlaps = directory.overlaps(start, last);
         if !overlaps || bits == 0 {
+            debug_assert!(!overlaps, "the key has a subrange");
+            debug_assert!((start..=last).contains(&key));
             return (start, last);
         }
         // With division by load, parts can have any power of two as size.

@@ -287,6 +287,7 @@ impl<D: ModuleDevice> RadarHost<D> {
         let (answers, mut work) = self.run_here(&own);
         work.probes += self.probes(input);
         self.device.at_host(&work);
+        debug_assert_eq!(replied.len(), self.host(), "the host's reply is the last");
         replied.push(Ok(ModuleReply::tagged(answers)));
         let (input, mut output) = batch.begin()?;
         let mut lists = HashMap::new();

@@ -52,7 +52,9 @@ impl SubrangeMoves {
         words: &mut Vec<u64>,
         copy: Option<usize>,
     ) {
+        debug_assert!(start <= last && entries.len().is_multiple_of(2));
         let tag = OTHERS | self.built.len() as u32;
+        debug_assert_ne!(tag, NOBODY, "this tag has no reply");
         let task = ModuleTask::Build {
             start,
             bits: u64::BITS - (last - start).leading_zeros(),
@@ -192,6 +194,7 @@ impl<D: ModuleDevice> RadarHost<D> {
     ) -> Result<(Vec<(u64, WordPartition, SubrangeNextStep)>, Vec<Replied>), OperationError> {
         let mut reads = vec![Vec::new(); self.device.modules()];
         let mut moved = Vec::new();
+        let count = wanted.len();
         for (start, then) in wanted {
             let Some((start, partition)) = self.directory.of(start) else {
                 continue;
@@ -207,6 +210,7 @@ impl<D: ModuleDevice> RadarHost<D> {
             task.encode(partition.list, tag, &mut reads[partition.module]);
             moved.push((start, partition, then));
         }
+        debug_assert_eq!(moved.len(), count, "tags are the numbers of subranges");
         let replied = self.round(reads).map_err(|error| refused(&error))?;
         Ok((moved, replied))
     }
@@ -375,6 +379,7 @@ impl<D: ModuleDevice> RadarHost<D> {
                 self.replicas.add(start, replica);
             }
         }
+        debug_assert!(entries.is_empty(), "pieces cover their subrange");
     }
 
     /// Removes the copies of a subrange from their modules, except the first.

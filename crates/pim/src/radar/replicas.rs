@@ -24,7 +24,9 @@ impl Replicas {
     }
 
     pub fn add(&mut self, start: u64, replica: Replica) {
-        self.0.entry(start).or_default().push(replica);
+        let copies = self.0.entry(start).or_default();
+        debug_assert!(copies.iter().all(|copy| copy.module != replica.module));
+        copies.push(replica);
     }
 
     pub fn remove(&mut self, start: u64) -> Vec<Replica> {

@@ -106,6 +106,7 @@ impl Subrange {
     /// predecessor is at the key that it finds, which may be far below the given one, and in
     /// another part. Predecessors that find no key here find one in another subrange.
     fn know(&mut self, keys: &[u64]) {
+        debug_assert!(keys.is_sorted());
         let mut floors = self.floors.iter().copied().peekable();
         self.wanted.retain(|&(key, weight)| {
             let is_floor = weight == 1 && floors.peek() == Some(&key);
@@ -235,6 +236,7 @@ fn parts_of<'w>(
     // The number of keys in the whole key space does not fit in 64 bits.
     let keys = 1_u64.checked_shl(bits(piece.start, piece.last));
     let parts = keys.map_or(parts, |keys| keys.min(parts));
+    debug_assert!(parts.is_power_of_two(), "parts have the same length");
     let width = (piece.last - piece.start) / parts;
     let mut rest = wanted;
     let parts = (0..parts).rev().map(|part| {
@@ -313,6 +315,10 @@ pub(super) fn place(
         if let Some(keys) = keys(number) {
             let (module, before) = (subrange.module, subrange.weight);
             subrange.know(&keys);
+            debug_assert!(
+                subrange.weight <= before,
+                "only searches move, to other subranges"
+            );
             state.loads[module] -= before;
             loads[module] -= before - subrange.weight;
             known.push(number);

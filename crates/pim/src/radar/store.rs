@@ -11,6 +11,7 @@ pub(super) struct PulledSubranges {
 
 impl PulledSubranges {
     pub fn insert(&mut self, start: u64, entries: &[u64]) {
+        debug_assert!(entries.len().is_multiple_of(2));
         let pairs = entries.chunks_exact(2).map(|entry| (entry[0], entry[1]));
         self.subranges.insert(start, pairs.collect());
     }

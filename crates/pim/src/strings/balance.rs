@@ -75,6 +75,7 @@ impl Modules {
     /// Returns the least loaded module with room for `bytes` bytes; of equally loaded ones, the one
     /// with fewer bytes in store.
     pub fn least(&self, bytes: u64, sizes: &BalanceLimits) -> Option<usize> {
+        debug_assert_eq!(self.loads.len(), self.stored.len());
         let limit = (sizes.bank_bytes as f64 * FILLED) as u64;
         let pairs = self.loads.iter().zip(&self.stored).enumerate();
         pairs
@@ -242,6 +243,7 @@ fn relieve(
 /// operations in each. A key with many operations makes fewer pieces.
 fn cut(operations: &mut [&[u8]], pieces: usize) -> (Vec<Vec<u8>>, Vec<u64>) {
     operations.sort_unstable();
+    debug_assert!(!operations.is_empty(), "a busy partition has operations");
     let pieces = pieces.clamp(1, PIECES_MAX / 2);
     let mut cuts: Vec<Vec<u8>> = Vec::new();
     let mut counts = Vec::new();
@@ -256,6 +258,7 @@ fn cut(operations: &mut [&[u8]], pieces: usize) -> (Vec<Vec<u8>>, Vec<u64>) {
         }
     }
     counts.push((operations.len() - start) as u64);
+    debug_assert!(cuts.len() + 1 == counts.len() && cuts.is_sorted());
     (cuts, counts)
 }
 

@@ -79,12 +79,14 @@ impl StringDirectory {
     pub fn insert(&mut self, number: u64, partition: StringPartition) {
         self.numbers.insert(partition.start.clone(), number);
         self.partitions.insert(number, partition);
+        debug_assert_eq!(self.numbers.len(), self.partitions.len());
     }
 
     /// Removes a partition. Without another in its place, its keys belong to the one before it.
     pub fn remove(&mut self, number: u64) -> Option<StringPartition> {
         let partition = self.partitions.remove(&number)?;
-        self.numbers.remove(&partition.start);
+        let named = self.numbers.remove(&partition.start);
+        debug_assert_eq!(named, Some(number));
         Some(partition)
     }
 
@@ -212,6 +214,11 @@ impl StringDirectory {
     /// Ends a batch for a partition, and applies the changes of its keys.
     pub fn settle(&mut self, number: u64, change: StringPartitionChange) {
         if let Some(partition) = self.partitions.get_mut(&number) {
+            debug_assert!(
+                change.is_lost
+                    || !partition.is_counted
+                    || partition.keys + change.keys_came >= change.keys_went
+            );
             let changed = |now: u64, came: u64, went: u64| (now + came).saturating_sub(went);
             partition.keys = changed(partition.keys, change.keys_came, change.keys_went);
             partition.bytes = changed(partition.bytes, change.bytes_came, change.bytes_went);

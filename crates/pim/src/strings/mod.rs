@@ -230,6 +230,7 @@ impl<D: ModuleDevice> PimStringsHost<D> {
                 return Err(refused(&error));
             }
         };
+        debug_assert_eq!(answered.len(), modules, "the host's output is the last");
         answered.push(self.own.run(modules, &PimStringsProgram, &own));
         let received: usize = answered.iter().flatten().map(Vec::len).sum();
         self.device.at_host(&HostWork {

@@ -297,6 +297,7 @@ impl<D: ModuleDevice> PimStringsHost<D> {
         mut blocks: &[u64],
     ) {
         let mut cuts: Vec<Vec<u8>> = cuts.into_iter().filter(|cut| *cut > start).collect();
+        debug_assert!(cuts.is_sorted_by(|one, other| one < other));
         cuts.reverse();
         let mut start = Some(start);
         let mut pieces = 0;
@@ -331,6 +332,7 @@ impl<D: ModuleDevice> PimStringsHost<D> {
                 bytes,
             });
         }
+        debug_assert!(blocks.is_empty(), "the last piece has no end");
     }
 
     /// Reads the moved partitions. Those that a module did not return are missing in the result.

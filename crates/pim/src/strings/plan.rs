@@ -279,6 +279,7 @@ impl StringTaskPlan {
         };
         self.tags += 1;
         self.parts.push(part);
+        debug_assert!(part.tag < crate::dispatch::plan::OTHERS);
         (part, &mut self.inputs[module])
     }
 
@@ -333,6 +334,7 @@ impl StringTaskPlan {
                 None => write(position, operation, input, output, &own, &mut changes),
             }
         }
+        debug_assert!(parts.peek().is_none(), "each part belongs to an operation");
         for (position, error) in &self.refused {
             output.fail(*position, error.clone());
         }

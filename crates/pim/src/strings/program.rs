@@ -401,6 +401,7 @@ impl StringPartitionList {
                     listed += 1;
                     true
                 });
+            debug_assert!(listed <= blocks.len());
             for &block in &blocks[listed..] {
                 free(module, block);
             }

@@ -31,6 +31,7 @@ pub(super) const fn lengths(first: u64) -> (usize, usize) {
 
 /// Appends a block.
 pub(super) fn put_block(key: &[u8], value: &[u8], words: &mut Vec<u64>) {
+    debug_assert!(key.len().max(value.len()) <= u32::MAX as usize);
     words.push(key.len() as u64 | (value.len() as u64) << 32);
     for bytes in [key, value] {
         let start = words.len();
@@ -52,6 +53,7 @@ impl<'w> StringEntryBlock<'w> {
     /// Interprets words as a block.
     pub fn whole(words: &'w [u64]) -> StringEntryBlock<'w> {
         let (key_bytes, value_bytes) = lengths(words[0]);
+        debug_assert_eq!(words.len(), block_words(key_bytes, value_bytes));
         StringEntryBlock {
             words,
             key_bytes,

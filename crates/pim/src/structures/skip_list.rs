@@ -296,6 +296,7 @@ impl PimSkipList {
         let mut tails = [self.head; HEIGHT_MAX];
         for (key, value) in entries {
             let height = key.height();
+            debug_assert!((1..=HEIGHT_MAX).contains(&height));
             let at = module.allocate(words(height))?;
             let mut tower = vec![0; words(height)];
             (tower[0], tower[1], tower[2]) = (key.word(), value, shape(height, height));
@@ -434,7 +435,10 @@ impl OrderedKeyList for PimSkipList {
 /// Returns the number of levels of a tower, and its room, from a tower whose head was copied.
 fn height_and_room<M: WorkMeter>(module: &Module<'_, M>, at: u32) -> (usize, usize) {
     let word = module.peek(at + SHAPE, 1)[0];
-    (usize::from(word as u16), usize::from((word >> 16) as u16))
+    let (height, room) = (usize::from(word as u16), usize::from((word >> 16) as u16));
+    debug_assert!(height >= 1 && room <= HEIGHT_MAX);
+    debug_assert!(words(height) <= words(room));
+    (height, room)
 }
 
 /// Copies the beginning of a tower, to compare its key.

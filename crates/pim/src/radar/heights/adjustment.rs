@@ -52,6 +52,7 @@ impl Adjustment {
         for own in &mut wanted {
             own.sort_by_key(|&(start, height)| (height.abs_diff(self.height(start)), start));
         }
+        debug_assert_eq!(wanted.len(), modules);
         self.wanted = wanted;
     }
 

@@ -37,6 +37,7 @@ impl LevelCapacities {
             let free = (0..=second).rev().find(|&class| self.levels[class] > 0);
             free.unwrap_or(0)
         };
+        debug_assert!(self.levels[chosen] > 0, "the lowest level has room for all");
         self.levels[chosen] -= 1;
         chosen
     }

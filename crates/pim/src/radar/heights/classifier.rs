@@ -248,6 +248,7 @@ impl Classifier {
             .into_iter()
             .map(|count| LevelCapacities::new(count, self.classes));
         let mut room: Vec<LevelCapacities> = room.collect();
+        debug_assert!((2..=HEIGHT_MAX).contains(&self.classes));
         let scores = closed.scores.chunks(self.classes.max(1));
         let scores: HashMap<u64, &[f32]> = asked
             .iter()

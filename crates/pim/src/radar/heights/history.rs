@@ -90,6 +90,7 @@ impl HotnessHistory {
 
     /// Records the requests of a batch, which are in the order of keys.
     pub fn note(&mut self, batch: u64, requested: &[SubrangeRequests]) {
+        debug_assert!(requested.is_sorted_by(|one, other| one.last < other.start));
         for (number, subrange) in requested.iter().enumerate() {
             let left = number.checked_sub(1).and_then(|left| requested.get(left));
             let right = requested.get(number + 1);

@@ -99,6 +99,7 @@ pub struct CounterReading {
 
 impl CounterReading {
     pub fn of(counters: &DeviceCounters) -> CounterReading {
+        debug_assert!(counters.gather <= counters.transfer, "it is a part");
         CounterReading {
             scatter: counters.transfer - counters.gather,
             launch: counters.launch,

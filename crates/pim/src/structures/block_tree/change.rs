@@ -43,6 +43,7 @@ impl PimBlockTree {
         let path = self.path(module, key);
         let full = |&&(node, _): &&Step| node.count(module) == KEYS;
         let mut from = path.len() - path.iter().rev().take_while(full).count();
+        debug_assert!(from < path.len(), "the leaf is full");
         // One block for each that is split, and one more for the root's content if the root is
         // among them.
         let words = |&(node, _): &Step| match node.is_leaf(module) {
@@ -72,6 +73,7 @@ impl PimBlockTree {
         for _ in from..path.len() {
             above = self.split_child(module, above, key, blocks.next());
         }
+        debug_assert_eq!(blocks.len(), 0, "a block for each split");
         Ok(())
     }
 
@@ -173,6 +175,7 @@ impl PimBlockTree {
         entries: impl IntoIterator<Item = Entry>,
     ) -> Result<(), ProgramFault> {
         let entries: Vec<Entry> = entries.into_iter().collect();
+        debug_assert_eq!(module.peek(self.root, 1)[0] as u32, 0, "the tree is empty");
         if entries.len() <= KEYS {
             BlockTreeNode::fill(module, self.root, true, &entries);
             return Ok(());
@@ -200,6 +203,7 @@ impl PimBlockTree {
                 BlockTreeNode::fill(module, at, is_leaf, own);
                 level.push((own.first().map_or(0, |&(key, _)| key), at.into()));
             }
+            debug_assert!(rest.is_empty(), "each entry is in a part");
             below = std::mem::take(&mut level);
             is_leaf = false;
         }

@@ -176,6 +176,7 @@ impl OrderedKeyList for PimBlockTree {
             Err(_) => {
                 self.split_for(module, key)?;
                 let leaf = self.leaf(module, key);
+                debug_assert!(leaf.count(module) < KEYS, "the split has made room");
                 if let Err(place) = leaf.find(module, key) {
                     leaf.insert(module, place, key, value);
                 }

@@ -70,6 +70,7 @@ impl BlockTreeNode {
     /// Returns the place of a key in a leaf, or the place where it would be inserted.
     pub fn find<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> Result<usize, usize> {
         let count = self.count(module);
+        debug_assert!(count <= KEYS);
         let found = module.peek(self.0 + KEYS_AT, count).binary_search(&key);
         compared(module, count);
         found
@@ -86,6 +87,7 @@ impl BlockTreeNode {
 
     /// Copies the keys of a child.
     pub fn below<M: WorkMeter>(self, module: &mut Module<'_, M>, child: usize) -> BlockTreeNode {
+        debug_assert!(child < self.count(module));
         let word = module.read(self.0 + REST_AT + child as u32 / 2, 1)[0];
         BlockTreeNode::visit(module, (word >> (child % 2 * 32)) as u32)
     }
@@ -129,6 +131,7 @@ impl BlockTreeNode {
         value: u64,
     ) {
         let count = self.count(module);
+        debug_assert!(count < KEYS && place <= count, "the leaf has room");
         for (at, word) in [(KEYS_AT, key), (REST_AT, value)] {
             let mut words = [0; KEYS + 1];
             let moved = count - place;
@@ -147,6 +150,7 @@ impl BlockTreeNode {
     /// Removes from a leaf.
     pub fn remove<M: WorkMeter>(self, module: &mut Module<'_, M>, place: usize) {
         let count = self.count(module);
+        debug_assert!(place < count);
         let behind = count - place - 1;
         if behind > 0 {
             for at in [KEYS_AT, REST_AT] {
@@ -189,6 +193,13 @@ impl BlockTreeNode {
         is_leaf: bool,
         entries: &[Entry],
     ) {
+        debug_assert!(entries.len() <= KEYS);
+        debug_assert!(
+            entries
+                .get(usize::from(!is_leaf)..)
+                .is_none_or(|bounds| bounds.is_sorted_by(|one, other| one.0 < other.0)),
+            "keys ascend, except the bound of a first child"
+        );
         let mut words = [0; LEAF_WORDS];
         words[0] = entries.len() as u64 | if is_leaf { LEAF } else { 0 };
         for (place, &(key, second)) in entries.iter().enumerate() {
