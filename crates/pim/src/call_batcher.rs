@@ -90,6 +90,8 @@ impl<F: EntryForm> CallSlot<F> {
     fn wait(&self) -> Option<Result<Met<F>, OperationError>> {
         let mut state = lock(&self.state);
         loop {
+            // The state is checked before the first wait, because the leader may have set it
+            // already. Taking it leaves `Waits`, so that a spurious wakeup finds nothing to return.
             match std::mem::replace(&mut *state, CallState::Waits) {
                 CallState::Answered(answer) => return Some(answer),
                 CallState::Leads => return None,
@@ -129,13 +131,18 @@ struct LeaderBatch<'g, F: EntryForm> {
 impl<F: EntryForm> Drop for LeaderBatch<'_, F> {
     fn drop(&mut self) {
         let mut line = lock(self.line);
+        // The next leader is named before the results are handed out, so that its round begins
+        // while these callers still wake up.
         match line.waiting.first() {
             Some(next) => next.place.set(CallState::Leads),
             None => line.is_led = false,
         }
+        // The next leader takes this lock first, so it is not held while results are handed out.
         drop(line);
         let mut answers = self.answers.drain(..);
         for waiting in &self.taken {
+            // After a panic there are fewer results than callers. It is unknown which of their
+            // operations took effect.
             let answer = answers.next().unwrap_or_else(|| {
                 let what = "the thread that executed it panicked".to_owned();
                 Err(OperationError::Unknown { what })
@@ -174,6 +181,8 @@ impl<F: EntryForm, I: OrderedIndex<F>> CallBatcher<F, I> {
             operation,
             place: Arc::clone(&place),
         });
+        // The flag is read and set under the lock under which the operation was queued. So either a
+        // leader will still take the operation, or this caller is the leader.
         let is_led = std::mem::replace(&mut line.is_led, true);
         drop(line);
         if is_led && let Some(answer) = place.wait() {
@@ -181,12 +190,15 @@ impl<F: EntryForm, I: OrderedIndex<F>> CallBatcher<F, I> {
         }
         let mut turn = LeaderBatch {
             line: &self.line,
+            // The queue is taken as late as possible, because callers that arrived since also share
+            // this round.
             taken: std::mem::take(&mut lock(&self.line).waiting),
             answers: Vec::new(),
         };
         debug_assert!(!turn.taken.is_empty(), "the leader's own operation waits");
         turn.answers = self.answers(&turn.taken);
         debug_assert_eq!(turn.answers.len(), turn.taken.len());
+        // Dropping hands out all results, including this caller's own.
         drop(turn);
         let answer = place.wait();
         answer.unwrap_or_else(|| {

@@ -78,6 +78,8 @@ impl ModuleBank {
         if words == 0 {
             return Err(full);
         }
+        // A freed block of the same length needs neither search nor split. A long block comes from
+        // a run next, so that the end of the bank is used up last.
         let mut found = self.take_kept(words);
         if words > LENGTHS {
             found = found.or_else(|| self.take_run(words));
@@ -85,7 +87,11 @@ impl ModuleBank {
         if let Some(at) = found.or_else(|| self.extend(words)) {
             return Ok(at);
         }
+        // Short blocks reach the runs only here, once the end is used up. Splitting a run for each
+        // of them would break up the room for long blocks.
         let found = self.take_run(words).or_else(|| {
+            // The free lists are dissolved last, since each later block of such a length is then
+            // cut from a run.
             if self.kept > 0 {
                 self.gather();
             }
@@ -123,6 +129,8 @@ impl ModuleBank {
         let &(length, at) = self.lengths.range((least, 0)..).next()?;
         self.lengths.remove(&(length, at));
         self.runs.remove(&at);
+        // The block is cut from the start of the run. The rest keeps its end, where it may merge
+        // with a neighbour.
         if length > least {
             self.runs.insert(at + least, length - least);
             self.lengths.insert((length - least, at + least));
@@ -133,6 +141,7 @@ impl ModuleBank {
 
     fn give_out(&mut self, at: u32, words: usize) {
         debug_assert!(at != 0, "word 0 is never in a block");
+        // Freed blocks hold old content, and the first word of a block in a free list is a link.
         self.words_mut(at, words).fill(0);
         self.used += words;
     }
@@ -142,6 +151,8 @@ impl ModuleBank {
         for length in 1..self.free.len() {
             let mut at = std::mem::take(&mut self.free[length]);
             while at != 0 {
+                // The link is read before the block becomes a run, which may cut it off with the
+                // end of the bank.
                 let next = self.words[at as usize] as u32;
                 self.add_run(at, length as u32);
                 at = next;
@@ -175,6 +186,8 @@ impl ModuleBank {
             self.lengths.remove(&(words, at + length));
             length += words;
         }
+        // Shortening gives the memory back to the host, and `extend` finds it again in constant
+        // time.
         if (at + length) as usize == self.words.len() {
             self.words.truncate(at as usize);
         } else {
@@ -190,6 +203,8 @@ impl ModuleBank {
         debug_assert!(at as usize + words <= self.words.len() && words < self.used);
         self.used -= words;
         match self.free.get_mut(words) {
+            // Short blocks are not merged with their neighbours, because the next block often has
+            // the same length.
             Some(head) => {
                 self.words[at as usize] = u64::from(*head);
                 *head = at;

@@ -167,6 +167,7 @@ impl HostModule {
 
     /// Runs a program in the module; `number` is the module's number.
     pub fn run(&mut self, number: usize, program: &impl ModuleProgram, input: &[u64]) -> Answered {
+        // The host's own work is charged through `at_host`, so this module is not metered.
         let mut meter = ();
         let module = &mut Module::new(&mut self.bank, &mut self.root, &mut meter);
         module::run_in(number, module, program, input)
@@ -180,6 +181,7 @@ impl HostModule {
 
 /// Checks that there is an input for each module, and that none is too long.
 fn check(inputs: &[Vec<u64>], modules: usize, bank_bytes: u64) -> Result<(), RoundError> {
+    // A round with a missing input would leave one module with its old content while others change.
     if inputs.len() != modules {
         let found = inputs.len();
         return Err(RoundError::Inputs { found, modules });

@@ -70,6 +70,7 @@ impl WorkMeter for Vec<ModuleAccount> {
 impl RoundClock {
     /// Counts a round: the work of modules, and the bytes that each received and sent back.
     fn round(&mut self, accounts: &[Vec<ModuleAccount>], moved: &[Vec<u64>; 2]) {
+        // All modules run at once, so a round takes as long as its slowest. Energy needs the sum.
         let mut longest = VirtualTime::ZERO;
         for account in accounts.iter().filter_map(|of| of.get(self.account)) {
             let took = self.parameters.kernel(account);
@@ -83,6 +84,8 @@ impl RoundClock {
             (ModuleTransferDirection::In, 0, &moved[0]),
             (ModuleTransferDirection::Out, 1, &moved[1]),
         ] {
+            // A rank transfers the same length to all of its modules, so more bytes move than are
+            // useful.
             self.counters.moved_bytes[number] += self.parameters.moved(bytes);
             let took = self.parameters.transfer(way, bytes);
             self.counters.transfer += took;
@@ -137,6 +140,8 @@ impl Model {
     /// ```
     #[must_use]
     pub fn also(mut self, parameters: ModuleParameters) -> Model {
+        // Metering costs more than running most programs. Parameters that agree within a module
+        // share one account, and differ only in the times of transfers and launches.
         let clocks = || std::iter::once(&self.clock).chain(&self.others);
         let same = clocks().find(|clock| same_within(&clock.parameters, &parameters));
         let account = same.map_or_else(|| self.accounts(), |clock| clock.account);
@@ -186,9 +191,12 @@ impl Model {
     /// more than one.
     fn run(&mut self, program: &impl ModuleProgram, inputs: &[Vec<u64>]) -> Vec<Done> {
         let threads = self.threads;
+        // Each thread gets adjacent modules, so that inputs can be split into slices without
+        // copying.
         let each = self.banks.len().div_ceil(threads).max(1);
         let mut fresh = vec![ModuleAccount::new(&self.clock.parameters)];
         for clock in &self.others {
+            // Clocks that share an account have a smaller index here, and add none.
             if clock.account == fresh.len() {
                 fresh.push(ModuleAccount::new(&clock.parameters));
             }
@@ -250,6 +258,7 @@ impl ModuleDevice for Model {
         let sent = inputs.iter().map(|words| words.len() as u64 * 8);
         let received = outputs.iter().map(|words| match words {
             Ok(words) => words.len() as u64 * 8,
+            // The hardware would still read back the length of the others, which `moved` adds.
             Err(_) => 0,
         });
         let moved: [Vec<u64>; 2] = [sent.collect(), received.collect()];

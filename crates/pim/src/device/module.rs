@@ -125,6 +125,8 @@ impl<'m, M: WorkMeter> Module<'m, M> {
 
     /// Writes words to the bank.
     pub fn write(&mut self, at: u32, words: &[u64]) {
+        // Copies between the processor's memory and the bank are what a module spends its time on,
+        // so both directions are counted by bytes.
         self.meter.write(words.len() as u64 * 8);
         self.bank.words_mut(at, words.len()).copy_from_slice(words);
     }

@@ -75,6 +75,8 @@ impl Workers {
                 }
             };
             let thread = std::thread::Builder::new().name(format!("module-{first}"));
+            // A worker is pushed as soon as its thread runs. If a later thread cannot be started,
+            // dropping `started` ends those before it.
             started.workers.push(ModuleWorker {
                 tasks: Some(tasks),
                 thread: Some(thread.spawn(work)?),
@@ -104,11 +106,14 @@ impl ModuleDevice for Workers {
         debug_assert!(threads > 0, "there is at least one worker");
         let mut parts: Vec<Vec<Vec<u64>>> = (0..threads).map(|_| Vec::new()).collect();
         for (module, input) in inputs.into_iter().enumerate() {
+            // Module m belongs to worker m modulo `threads`, as `start` has dealt them out.
             parts[module % threads].push(input);
         }
         let program = std::sync::Arc::new(program);
         let mut waiting: Vec<Option<Receiver<Vec<Answered>>>> = Vec::new();
         for (worker, part) in self.workers.iter().zip(parts) {
+            // Each round has its own channel. A reply of an earlier round that was abandoned cannot
+            // be taken for one of this round.
             let (answer, answered) = bounded(1);
             let program = std::sync::Arc::clone(&program);
             let task: Task = Box::new(move |owned: &mut WorkerModules| {
@@ -123,9 +128,12 @@ impl ModuleDevice for Workers {
                 let _ = answer.send(done.collect());
             });
             let sent = worker.tasks.as_ref().map(|tasks| tasks.send(task).is_ok());
+            // All workers have their tasks before the first reply is awaited, so that they run at
+            // once.
             waiting.push((sent == Some(true)).then_some(answered));
         }
         let gone = |module| Err(ModuleError::Gone { module });
+        // Modules of an ended worker keep this error. The others are still heard.
         let mut outputs: Vec<Answered> = (0..self.modules).map(gone).collect();
         for (first, answered) in waiting.into_iter().enumerate() {
             let part = answered.and_then(|answered| answered.recv().ok());
@@ -145,6 +153,8 @@ impl ModuleDevice for Workers {
 impl Drop for Workers {
     fn drop(&mut self) {
         for worker in &mut self.workers {
+            // All channels are closed before the first thread is joined, so that the threads end
+            // together.
             worker.tasks = None;
         }
         for worker in &mut self.workers {

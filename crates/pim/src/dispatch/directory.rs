@@ -88,6 +88,8 @@ impl PlannedPartition {
 
     /// Returns the least known key, if it certainly still exists.
     fn least(&self) -> Option<u64> {
+        // A removal in this batch may or may not be applied. Until it is known, the key proves
+        // nothing.
         let least = self.partition.least;
         least.filter(|_| self.is_counted && !self.is_least_going)
     }
@@ -109,6 +111,8 @@ impl PartitionDirectory {
             self.planned[place as usize] = planned;
             return;
         }
+        // Places are reused, so that arrays indexed by place stay as short as the directory was at
+        // most.
         let place = match self.free.pop() {
             Some(place) => {
                 self.planned[place as usize] = planned;
@@ -134,6 +138,7 @@ impl PartitionDirectory {
     pub(crate) fn find(&self, key: u64) -> Option<PartitionPlace> {
         let place = self.places.floor(key)?;
         debug_assert!(self.planned[place as usize].start <= key);
+        // Partitions may leave gaps, so the partition before a key need not contain it.
         let last = self.planned[place as usize].partition.last;
         (key <= last).then_some(PartitionPlace(place))
     }
@@ -188,6 +193,7 @@ impl PartitionDirectory {
 
     /// Returns true if a partition has a key from `from` up to `to`.
     pub(crate) fn overlaps(&self, from: u64, to: u64) -> bool {
+        // Partitions do not overlap, so of those that begin up to `to` the last reaches furthest.
         let before = self.places.floor(to);
         before.is_some_and(|place| self.planned[place as usize].partition.last >= from)
     }
@@ -225,6 +231,8 @@ impl PartitionDirectory {
     pub(crate) fn note_insert(&mut self, place: PartitionPlace, key: u64) {
         let planned = &mut self.planned[place.number()];
         planned.coming += 1;
+        // The bound stays lowered even if the insert is not applied: it only has to be below all
+        // keys.
         planned.partition.lowest = planned.partition.lowest.min(key);
     }
 
@@ -252,11 +260,14 @@ impl PartitionDirectory {
         let first = self.places.floor(from);
         let first = first.map_or(from, |place| self.planned[place as usize].start);
         let mut range = self.places.range(first, to).map(|(_, place)| place);
+        // Partitions are taken until they certainly have enough entries after all operations so
+        // far, because the tasks are sent before any of their results is known.
         let mut sure = 0;
         let mut look = |place: u32| {
             let planned = &self.planned[place as usize];
             let last = planned.partition.last;
             let is_above = planned.partition.lowest > to;
+            // The first partition may end before the range, which begins in the gap behind it.
             if last >= from && !is_above && planned.may_have() && sure < wanted {
                 each(PartitionPlace(place));
                 // For a partition at an end of the range, the number of keys within the range is
@@ -314,6 +325,7 @@ impl PartitionDirectory {
     pub(crate) fn lose_count(&mut self, place: PartitionPlace) {
         let planned = &mut self.planned[place.number()];
         planned.is_counted = false;
+        // A failed module may have executed some of its tasks, so the known key may be removed.
         planned.partition.least = None;
     }
 
@@ -327,6 +339,8 @@ impl PartitionDirectory {
     pub(crate) fn settle(&mut self, place: PartitionPlace, came: u64, went: u64) {
         let planned = &mut self.planned[place.number()];
         let partition = &mut planned.partition;
+        // After a fault a module may remove keys that were never counted here, so the difference is
+        // saturated.
         partition.count = (partition.count + came).saturating_sub(went);
         planned.coming = 0;
         planned.going = 0;

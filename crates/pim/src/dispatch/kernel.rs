@@ -75,17 +75,23 @@ pub fn run<M: WorkMeter, L: PartitionLists>(
     let mut number = 0;
     while !input.is_empty() {
         let mut fault = None;
+        // Several tasks are decoded before the first is executed, so that their memory can be
+        // fetched together.
         while ahead.len() < AHEAD
             && let Some(&value) = input.first()
         {
             let word = words - input.len();
             let Some((task, list, tag)) = wire.next(&mut input) else {
+                // The valid tasks before the invalid one are executed first, as without decoding
+                // ahead.
                 fault = Some(ProgramFault::Input { word, value });
                 break;
             };
             ahead.push(DecodedTask { task, list, tag });
         }
         if M::HAS_CACHES {
+            // A search that runs before its turn may fetch blocks that an earlier task changes. It
+            // only warms caches, so the results do not depend on it.
             wanted.extend(ahead.iter().filter_map(DecodedTask::looks_for));
             L::List::fetch(module, &mut wanted);
         }
@@ -119,6 +125,8 @@ impl DecodedTask<'_> {
                 return None;
             }
         };
+        // Without an address the list must be searched first, which is as long as the search that
+        // fetching would speed up.
         (self.list != 0).then_some((self.list, key))
     }
 }
@@ -144,6 +152,7 @@ fn one<M: WorkMeter, L: PartitionLists>(
             entries,
         } => {
             let built = lists.build(module, start, bits, entries);
+            // The address of the list goes back to the host, which may send it with later tasks.
             say(built.map_or(ModuleTaskResult::Full, |list| {
                 ModuleTaskResult::Value(list.head().into())
             }));
@@ -226,8 +235,10 @@ fn updates<M: WorkMeter>(
     values: &[u64],
 ) -> Result<Option<u64>, ProgramFault> {
     let (first, last) = (values.first().copied(), values.last().copied());
+    // The usual chain has all its updates applied. One write then does the work of all.
     let before = list.update(module, key, first, last)?;
     if before != first {
+        // A later update of the chain may expect the present value, although the first did not.
         let after = ModuleTask::updated(before, values);
         if after != before {
             list.update(module, key, before, after)?;
@@ -251,6 +262,8 @@ fn ascend<M: WorkMeter>(
                 return false;
             }
             entries.extend([key, value]);
+            // The limit counts entries, and each has two words. Saturating keeps a limit of all
+            // entries.
             (entries.len() as u64) < limit.saturating_mul(2)
         });
     }
@@ -274,6 +287,7 @@ fn descend<M: WorkMeter>(
         && key >= from
     {
         entries.extend([key, value]);
+        // No key is below 0, so the walk ends there.
         below = key.checked_sub(1);
     }
     entries

@@ -29,6 +29,7 @@ impl SortedPlaceMap {
     fn of(entries: impl Iterator<Item = (u64, u32)>) -> SortedPlaceMap {
         let mut ordered = SortedPlaceMap::default();
         for (key, place) in entries {
+            // Chunks are filled by half, so that later inserts do not split each of them.
             if ordered
                 .chunks
                 .last()
@@ -70,6 +71,7 @@ impl SortedPlaceMap {
 
     /// Adds a new key. Takes O(√n) in practice: a chunk is moved, and rarely the list of chunks.
     pub fn insert(&mut self, key: u64, place: u32) {
+        // A key below all others goes to the first chunk, whose first key it becomes.
         let number = self.chunk_of(key).unwrap_or(0);
         let Some(chunk) = self.chunks.get_mut(number) else {
             *self = SortedPlaceMap::of(std::iter::once((key, place)));

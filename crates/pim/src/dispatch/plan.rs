@@ -131,6 +131,8 @@ struct Tags(Vec<u32>);
 impl Tags {
     fn note(&mut self, number: usize, tag: u32) {
         debug_assert!(number >= self.0.len(), "operations are noted in order");
+        // Operations without a tag of their own are padded, so that the vector is indexed by
+        // position. It stays empty in batches that share nothing.
         self.0.resize(number, NOBODY);
         self.0.push(tag);
     }
@@ -164,6 +166,8 @@ impl ModuleTaskPlan {
         };
         let mut walk = requests.walk();
         let mut tags = Tags::default();
+        // An earlier insert of this batch may have created the partition, so it is looked up again
+        // first.
         let mut home = |directory: &mut PartitionDirectory, number, key| {
             let place = requests.place(number, key, directory);
             place.or_else(|| create(directory, key))
@@ -175,12 +179,15 @@ impl ModuleTaskPlan {
             let position = number as u32;
             match *operation {
                 IndexOperation::Get { key } => {
+                    // No partition means no key. The outcome is then absent without any task.
                     let Some(place) = requests.place(number, key, directory) else {
                         continue;
                     };
                     match tags.shared(requests, number) {
                         Some(tag) => plan.share(position, place, tag),
                         None => {
+                            // Only reads use copies. A write goes to the first, because copies of a
+                            // written partition were removed before.
                             let copy = read(directory, place, position.into());
                             let tag = plan.add(position, (place, copy), ModuleTask::Get { key });
                             if requests.combines() {
@@ -193,6 +200,8 @@ impl ModuleTaskPlan {
                     if let Some(place) = home(directory, number, key) {
                         let task = ModuleTask::Insert { key, value };
                         plan.add(position, first(directory, place), task);
+                        // Scans behind this write see another content, so they must not share a
+                        // read with those before it.
                         walk.wrote(place);
                         directory.note_insert(place, key);
                     }
@@ -209,6 +218,8 @@ impl ModuleTaskPlan {
                         continue;
                     }
                     let previous = input.previous(previous);
+                    // Only an update from absent can insert. One that expects a value needs no new
+                    // partition.
                     let place = match previous {
                         None => home(directory, number, key),
                         Some(_) => requests.place(number, key, directory),
@@ -217,6 +228,8 @@ impl ModuleTaskPlan {
                     if let Some(place) = place {
                         let task = update(key, previous, value, &values);
                         let tag = plan.add(position, first(directory, place), task);
+                        // The tag is noted only for the first of a chain, whose task the later
+                        // updates share.
                         if !values.is_empty() {
                             tags.note(number, tag);
                         }
@@ -236,6 +249,8 @@ impl ModuleTaskPlan {
                 }
                 IndexOperation::Predecessor { key } => {
                     let directory = &*directory;
+                    // The nearest partition may turn out to be empty by then, so several may be
+                    // asked. The first with an entry has the outcome.
                     directory.candidates(0, key, 1, true, |place| {
                         let start = directory.start(place);
                         let copy = read(directory, place, position.into());
@@ -299,6 +314,8 @@ impl ModuleTaskPlan {
         let ScanKeyRange { from, to, limit } = reach;
         directory.candidates(from, to, limit, false, |place| {
             let own = reach.within(directory.start(place), directory.partition(place));
+            // The shared read may reach further than this scan. Each scan cuts its part off when it
+            // is finished.
             let (number, reach) = match walk.read(place, &own) {
                 PartitionScanRead::Again(tag) => return self.share(position, place, tag),
                 PartitionScanRead::First(number, reach) => (Some(number), reach),
@@ -372,6 +389,8 @@ impl ModuleTaskPlan {
     /// Discards the plan's effects on the directory.
     pub fn give_up(&self, directory: &mut PartitionDirectory) {
         for part in &self.parts {
+            // `settle` drops what operations may have added or removed. A place may be settled
+            // several times.
             directory.settle(part.place, 0, 0);
         }
     }
@@ -388,6 +407,8 @@ impl ModuleTaskPlan {
         mut other: impl FnMut(u32, &ModuleTaskResult<'_>),
     ) -> ModuleBatchSummary {
         let mut finished = ModuleBatchSummary::default();
+        // A task without a reply counts as nothing found. Its module failed, and the error is
+        // written below.
         let mut answers = vec![ModuleTaskResult::Nothing; self.sent.len()];
         for reply in replied.iter().flatten() {
             reply.each(|answer, tag| match answers.get_mut(tag as usize) {
@@ -398,6 +419,8 @@ impl ModuleTaskPlan {
         let mut changes = PartitionChanges::new(directory);
         let mut parts = &self.parts[..];
         for (position, operation) in input.operations().iter().enumerate() {
+            // Parts are ordered by operation, so one pass hands each operation its own without an
+            // index.
             let is_own = |part: &&TaskUse| part.position as usize == position;
             let (own, others) = parts.split_at(parts.iter().take_while(is_own).count());
             parts = others;
@@ -427,6 +450,8 @@ impl ModuleTaskPlan {
             match error {
                 Some(error) => output.fail(position, unknown(error)),
                 None => {
+                    // A predecessor that was sent to one partition has nothing to gain from knowing
+                    // the key.
                     if let (true, IndexOperation::Predecessor { .. }) =
                         (own.parts.len() > 1, operation)
                     {
@@ -503,6 +528,7 @@ impl<'p> OperationTaskUses<'p> {
     /// Returns the number of words that the operation takes from tasks of others.
     fn words_again(self, operation: &IndexOperation<Words>, input: BatchInput<'_, Words>) -> u64 {
         let (position, sent) = (self.position, self.sent);
+        // The host copies these words once for each operation, although they were transferred once.
         let others = self
             .iter()
             .filter(|(part, _)| sent[part.tag as usize].position != position);
@@ -533,6 +559,7 @@ fn update(key: u64, previous: Option<u64>, value: u64, values: &[u64]) -> Module
 /// set. Returns nothing if the update has its own task.
 fn values_of(input: BatchInput<'_, Words>, requests: &BatchRouting, number: usize) -> Vec<u64> {
     let mut values = Vec::new();
+    // Only the first update of a chain has a task. A later one returned before it came here.
     let mut at = Some(number).filter(|&number| requests.next(number).is_some());
     while let Some(number) = at {
         if let Some(IndexOperation::Update {
@@ -568,6 +595,8 @@ fn removal(
     match *operation {
         IndexOperation::RemoveIf { previous, .. } => ModuleTask::Update {
             key,
+            // A conditional removal is an update to absent, so modules need no task of its own for
+            // it.
             previous: input.previous(previous),
             value: None,
         },
@@ -601,6 +630,8 @@ fn write(
         Some((_, ModuleTaskResult::Expected)) => expected(operation, input),
         _ => None,
     };
+    // If one partition of a range had no room, the entries of the others would be an incomplete
+    // result.
     if parts
         .iter()
         .any(|(_, answer)| *answer == ModuleTaskResult::Full)
@@ -680,6 +711,8 @@ fn clip(words: &[u64], (from, to): (u64, u64)) -> &[u64] {
     let (entries, _) = words.as_chunks::<2>();
     let is_within =
         |entry: Option<&[u64; 2]>| entry.is_none_or(|[key, _]| (from..=to).contains(key));
+    // The usual read belongs to one scan alone and is returned without a search. Descending reads
+    // are never shared, so a search by order never sees one.
     if is_within(entries.first()) && is_within(entries.last()) {
         return words;
     }

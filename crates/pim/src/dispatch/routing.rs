@@ -60,6 +60,8 @@ impl BatchRouting {
 
     /// Looks up all partitions again, after the directory has changed.
     pub fn find(&mut self, input: BatchInput<'_, Words>, directory: &PartitionDirectory) {
+        // All places are looked up at once, because planning and the decisions before it need each
+        // several times.
         self.places.clear();
         let operations = input.operations().iter();
         self.places.extend(operations.map(|operation| {
@@ -82,6 +84,8 @@ impl BatchRouting {
         directory: &PartitionDirectory,
     ) -> Option<PartitionPlace> {
         match self.places.get(position) {
+            // A partition that an operation of this batch creates gets its place after this table
+            // was made.
             Some(&number) if number != NOWHERE => Some(PartitionPlace::of(number)),
             _ => directory.find(key),
         }
@@ -139,6 +143,7 @@ fn shared(input: BatchInput<'_, Words>) -> SharedTasks {
     const EMPTY: u32 = u32::MAX;
     let operations = input.operations();
     debug_assert!(operations.len() <= EMPTY as usize, "positions have 32 bits");
+    // An operation that shares nothing is its own source.
     let mut sources: Vec<u32> = (0..operations.len() as u32).collect();
     let mut nexts = sources.clone();
     // Updates cannot join a task from before this position.
@@ -155,11 +160,14 @@ fn shared(input: BatchInput<'_, Words>) -> SharedTasks {
             .point_key()
             .filter(|_| is_get || operation.is_write())
         else {
+            // An ordered operation reads keys that are not listed here. A chain of updates across
+            // it would show it values too early.
             ordered = position;
             continue;
         };
         let mut at = hasher.hash_one(key) as usize & mask;
         loop {
+            // `EMPTY` exceeds all positions, so an empty slot reads as no operation.
             match operations.get(last[at] as usize) {
                 // A key that is not read or updated before its write needs no entry.
                 None if is_get || is_update => last[at] = position as u32,
@@ -170,8 +178,10 @@ fn shared(input: BatchInput<'_, Words>) -> SharedTasks {
                 }
                 Some(other) if is_get && !other.is_write() => sources[position] = last[at],
                 Some(other) => {
+                    // A write ends the sharing of reads before it: the slot names the write.
                     let former = last[at] as usize;
                     last[at] = position as u32;
+                    // The chain continues at its first update, which alone has a task.
                     if former >= ordered && follows(other, operation, input) {
                         sources[position] = sources[former];
                         nexts[former] = position as u32;

@@ -105,6 +105,7 @@ impl SharedScans {
             .operations()
             .iter()
             .filter(|operation| is_shared(operation));
+        // Most batches have no scans, and one scan has no one to share with.
         if scans.count() < 2 {
             return SharedScans::default();
         }
@@ -125,6 +126,8 @@ impl SharedScans {
                             (directory.start(place), directory.partition(place));
                         let own = reach.within(start, partition);
                         let entries = ScanKeyRange { limit: left, ..own }.entries(start, partition);
+                        // Entries that earlier partitions are expected to return are not read here.
+                        // The range keeps the whole limit, since that is only an estimate.
                         left = left.saturating_sub(entries);
                         wanted.push((writes.section(place), own, entries));
                     });
@@ -132,6 +135,8 @@ impl SharedScans {
                 _ if operation.is_write() => {
                     let place = operation.point_key().and_then(|key| place(position, key));
                     if let Some(place) = place {
+                        // A write begins a new section, so that reads on both its sides are kept
+                        // apart.
                         writes.note(place);
                     }
                 }
@@ -139,6 +144,7 @@ impl SharedScans {
             }
         }
         wanted.sort_unstable();
+        // Sections come first in the order, so each is one chunk, with its ranges by their starts.
         let mut joint = Vec::new();
         for of_section in wanted.chunk_by(|one, other| one.0 == other.0) {
             let section = of_section[0].0;
@@ -178,6 +184,7 @@ pub(crate) fn part_of_scan(
 ) -> (u64, u64, u64) {
     let ScanKeyRange { from, to, limit } = reach;
     let (first, end) = (from.max(start), to.min(partition.last).max(from.max(start)));
+    // A subrange may span all 2^64 keys, so its width is computed in floating point.
     let width = (partition.last - start) as f64 + 1.0;
     let density = partition.count as f64 / width;
     let within = ((end - first) as f64 + 1.0) * density;
@@ -210,6 +217,8 @@ fn join(
             && reach.from <= last.reach.to
         {
             let is_prefix = last.reach.from == reach.from;
+            // Only ranges with one start agree on their first entries. Otherwise the limit says
+            // nothing about which entries are needed, so the merged range is read whole.
             let both = ScanKeyRange {
                 from: last.reach.from,
                 to: last.reach.to.max(reach.to),
@@ -219,6 +228,8 @@ fn join(
                 },
             };
             let entries_of_both = both.entries(start, partition);
+            // Ranges that overlap little may cost more together, because the merged one has no
+            // limit.
             if is_prefix || entries_of_both <= last.entries + entries {
                 *last = SharedRangeGroup {
                     reach: both,
@@ -248,6 +259,7 @@ fn join(
     if all.entries(start, partition) < groups.iter().map(|group| group.entries).sum() {
         return vec![all];
     }
+    // A range of one scan is read for that scan alone, with its limit.
     groups.retain(|group| group.scans > 1);
     groups.into_iter().map(|group| group.reach).collect()
 }
@@ -305,6 +317,7 @@ impl<'r> SharedScanPass<'r> {
 
     /// Records a possible write of a partition.
     pub fn wrote(&mut self, place: PartitionPlace) {
+        // Sections are compared only with those of shared reads.
         if !self.ranges.joint.is_empty() {
             self.writes.note(place);
         }

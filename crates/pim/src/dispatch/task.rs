@@ -212,6 +212,7 @@ impl<'w> ModuleTask<'w> {
     /// sets the next. The key has the value `before` initially.
     pub(crate) fn updated(before: Option<u64>, values: &[u64]) -> Option<u64> {
         let pairs = values.windows(2);
+        // An update that finds another value leaves it, and the next one may still match.
         pairs.fold(before, |now, pair| match (now, pair) {
             (Some(now), &[previous, value]) if now == previous => Some(value),
             _ => now,
@@ -274,6 +275,8 @@ impl<'w> ModuleTask<'w> {
             }
             (REMOVE, &[key, ref rest @ ..]) => (ModuleTask::Remove { key }, rest),
             (FLOOR, &[key, ref rest @ ..]) if is_known => {
+                // The start only leads to the list, whose address is known, so any key stands in
+                // for it.
                 (ModuleTask::Floor { start: key, key }, rest)
             }
             (FLOOR, &[start, key, ref rest @ ..]) => (ModuleTask::Floor { start, key }, rest),

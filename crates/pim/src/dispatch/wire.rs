@@ -91,8 +91,10 @@ impl Wire for RunEncoding {
             (self.kind, self.list, self.left) = (kind, list, count);
             *words = rest;
         }
+        // A run of no tasks is invalid. Reading on would take its header for a task.
         self.left = self.left.checked_sub(1)?;
         let task = ModuleTask::without_header(self.kind, self.list, words)?;
+        // The field holds the number of bits there, which is not an address.
         let list = match task {
             ModuleTask::Build { .. } => 0,
             _ => self.list,
@@ -110,6 +112,7 @@ impl Wire for RunEncoding {
         let status = match *answer {
             ModuleTaskResult::Nothing => NOTHING,
             ModuleTaskResult::Expected => EXPECTED,
+            // The host has the expected value, and most conditional updates of a batch find it.
             ModuleTaskResult::Value(value) if task.expected() == Some(value) => EXPECTED,
             ModuleTaskResult::Value(value) => {
                 output.push(value);
@@ -153,6 +156,7 @@ pub(crate) fn pack(words: &[u64]) -> (Vec<u64>, Vec<u32>) {
     let mut tags = Vec::new();
     let mut run = OpenTaskRun::default();
     let mut flush = |waiting: &mut Vec<u64>, packed: &mut Vec<u64>| {
+        // The offset is in the low bits, so tasks of one list keep their order.
         waiting.sort_unstable();
         for at in waiting.drain(..) {
             let at = at & ((1 << LIST_AT) - 1);
@@ -206,6 +210,7 @@ impl OpenTaskRun {
             words.push(0);
         }
         self.count += 1;
+        // The header is rewritten with each task, since the run's length is unknown when it begins.
         words[self.header] = TaskHeader::join(kind, list, self.count as u32);
         task.put_without_header(list, words);
     }
@@ -251,6 +256,7 @@ impl ModuleReply {
             for &tag in tags {
                 let status = word & ((1 << STATUS_BITS) - 1);
                 word >>= STATUS_BITS;
+                // The rest of a truncated reply cannot be told apart, so it is dropped.
                 let Some(answer) = answer(status, &mut words) else {
                     return;
                 };

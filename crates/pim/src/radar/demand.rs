@@ -91,6 +91,7 @@ impl<D: ModuleDevice> RadarHost<D> {
             match wants(input, operation) {
                 Wants::Key(key) => {
                     points += 1;
+                    // An operation that shares an earlier task makes no work in a module.
                     if requests.source(position).is_some() {
                         continue;
                     }
@@ -109,6 +110,8 @@ impl<D: ModuleDevice> RadarHost<D> {
                         true => (0, key),
                         false => (key, u64::MAX),
                     };
+                    // Each partition that may be asked does the work, although only one has the
+                    // entry.
                     directory.candidates(from, to, 1, descends, |place| {
                         let (start, partition) =
                             (directory.start(place), directory.partition(place));
@@ -146,6 +149,7 @@ impl<D: ModuleDevice> RadarHost<D> {
                             (directory.start(place), directory.partition(place));
                         let own = reach.within(start, partition);
                         let rest = ScanKeyRange { limit: left, ..own };
+                        // Shared reads are found by the whole limit, as the plan will find them.
                         let read = match is_shared(operation) {
                             true => walk.read(place, &own),
                             false => PartitionScanRead::Own,
@@ -162,6 +166,8 @@ impl<D: ModuleDevice> RadarHost<D> {
                         let (first, last, entries) = part_of_scan(start, partition, read);
                         let module = spread(place, ranges);
                         let weight = 1 + entries / ENTRIES_PER_OPERATION;
+                        // A scan moves the load of a module by its whole weight, so its variance
+                        // grows with the square.
                         squares += weight * weight * u64::from(module != host);
                         debug_assert!(first <= last);
                         let points = weight.min(POINTS_MAX);
@@ -195,6 +201,8 @@ impl<D: ModuleDevice> RadarHost<D> {
                 }
                 subranges[place.number()] += share.weight;
             });
+        // Writes to new subranges have no module yet. They count for the fair load, but for no
+        // module.
         let operations = input.operations().iter().enumerate();
         let coming = operations.filter(|(position, operation)| {
             let key = operation.point_key().filter(|_| operation.is_write());
@@ -237,6 +245,8 @@ impl<D: ModuleDevice> RadarHost<D> {
         let mut of_module: BTreeMap<usize, Vec<(u64, PartitionPlace)>> = BTreeMap::new();
         let directory = &self.directory;
         for place in directory.in_order() {
+            // A subrange with copies is spread already. Its load in this module is only a part of
+            // its demand.
             let (weight, partition) =
                 (demand.subranges[place.number()], directory.partition(place));
             if weight > 0
@@ -253,6 +263,7 @@ impl<D: ModuleDevice> RadarHost<D> {
         let mut found: Vec<Option<usize>> = vec![None; directory.places()];
         for (module, mut own) in of_module {
             own.sort_unstable_by_key(|&(weight, place)| Reverse((weight, directory.start(place))));
+            // Subranges are taken from the hottest on until the rest of the module is not busy.
             let mut left = demand.loads[module];
             let wanted = own.iter().take_while(|(weight, _)| {
                 let is_busy = left > much;

@@ -39,6 +39,8 @@ impl<D: ModuleDevice> RadarHost<D> {
         }
         let all = weights.values().chain(&self.loads).sum::<u64>();
         let mut weights: Vec<(u64, u64)> = weights.into_iter().collect();
+        // Few new subranges have a great share, and only these are worth the search for idle
+        // modules.
         weights.retain(|(_, weight)| weight * SHARE * modules as u64 > all);
         if weights.is_empty() {
             return;
@@ -57,6 +59,7 @@ impl<D: ModuleDevice> RadarHost<D> {
                 return;
             };
             self.homes.insert(start, module);
+            // The weight counts at once, so that the next hot subrange goes to another module.
             idle.push(Reverse((load + weight, keys + mean.max(1), module)));
         }
     }
@@ -72,6 +75,7 @@ pub(super) fn fresh(
 ) -> (u64, u64) {
     let mut bits = options.coarsest(modules);
     loop {
+        // The coarsest subrange may be the whole key space, whose size exceeds 64 bits.
         let size = 1_u128 << bits;
         let start = (u128::from(key) / size * size) as u64;
         let last = start + (size - 1) as u64;
@@ -110,6 +114,8 @@ pub(super) fn place(
     let chosen = (1..=choices).map(hash);
     let chosen = chosen.filter(|module| !full.contains(module));
     let others = (0..keys.len()).filter(|module| !full.contains(module));
+    // The choices are hashed, so that one subrange always has the same few modules, and the
+    // emptiest module does not take all new ones.
     let emptiest = chosen.min_by_key(|&module| keys[module]);
     emptiest
         .or_else(|| others.min_by_key(|&module| keys[module]))

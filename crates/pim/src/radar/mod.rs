@@ -260,15 +260,19 @@ impl<D: ModuleDevice> RadarHost<D> {
             heights.begin(self.device.counters());
         }
         self.homes.clear();
+        // A single operation cannot make a module busy, and would pay for the look at all subranges
+        // alone.
         if self.options.redistributes && input.operations().len() > 1 {
             let changed = self.redistribute(input, &requests, &mut inputs);
             if changed.inspect_err(|_| self.undo())? {
+                // Places of the table may belong to subranges that have been divided or merged.
                 requests.find(input, &self.directory);
             }
             self.find_homes(input, &requests);
         }
         self.batches += 1;
         let plan = self.plan(input, &requests, &mut inputs, learns);
+        // The last input is that of the host, which the device does not take.
         let own = inputs.pop().unwrap_or_default();
         let hops = self.device.counters().work.hops;
         let mut replied = match self.round(inputs) {
@@ -283,6 +287,8 @@ impl<D: ModuleDevice> RadarHost<D> {
         if let (true, Some(heights)) = (learns, &mut self.heights) {
             heights.after_round();
         }
+        // Removals of failed modules are not repeated. A rebuilt subrange replaces what is left
+        // there.
         self.empty.clear();
         let (answers, mut work) = self.run_here(&own);
         work.probes += self.probes(input);
@@ -392,6 +398,8 @@ impl<D: ModuleDevice> RadarHost<D> {
             let home = homes.get(&start).copied();
             let home = home.filter(|module| !full.contains(module));
             let module = home.unwrap_or_else(|| place(start, options.placement, keys, full));
+            // The expected keys are counted at once, so that the subranges of a batch do not all go
+            // to the module that is emptiest before it.
             keys[module] += mean.max(1);
             let partition = WordPartition {
                 last,
@@ -410,6 +418,7 @@ impl<D: ModuleDevice> RadarHost<D> {
             |directory: &PartitionDirectory, place, number| replicas.read(directory, place, number);
         let mut plan = ModuleTaskPlan::new(input, tasks, requests, directory, create, read);
         for (module, start, last) in created {
+            // The task precedes those of the operations, which need the list.
             self.moving.build(start, last, &[], &mut inputs[module]);
         }
         if let (true, Some(heights)) = (learns, &mut self.heights) {
@@ -490,6 +499,7 @@ impl<D: ModuleDevice> RadarHost<D> {
             if partition.module == host {
                 self.store.remove(start);
             } else {
+                // The module frees it in the next batch, because the round of this one has ended.
                 self.empty.push((partition.module, start));
                 self.full.remove(&partition.module);
             }
@@ -497,6 +507,8 @@ impl<D: ModuleDevice> RadarHost<D> {
                 self.empty.push((copy.module, start));
             }
         }
+        // The counts of keys are taken from the directory again. Estimates made while planning, and
+        // changes of failed modules, would add up otherwise.
         self.keys.fill(0);
         let mut sizes = 0_u128;
         for (start, partition) in self.directory.iter() {
@@ -513,6 +525,7 @@ impl<D: ModuleDevice> RadarHost<D> {
 /// Returns the average hops of a batch's operations, if they were counted.
 fn average(hops: u64, batch: &Batch<Words>) -> Option<Averages> {
     let operations = batch.input().ok()?.operations();
+    // Worker threads count no hops. The formulas then use an estimate by the number of keys.
     if hops == 0 || operations.is_empty() {
         return None;
     }

@@ -97,6 +97,8 @@ impl<L: OrderedKeyList> PartitionLists for Subranges<L> {
         let pairs = entries.chunks_exact(2).map(|entry| (entry[0], entry[1]));
         let built = list.build(module, pairs);
         let word = u64::from(bits) << 32 | u64::from(list.head());
+        // The subrange is listed only when its keys are complete, so a full bank leaves no part of
+        // one.
         match built.and_then(|()| self.0.insert(module, start, word)) {
             Ok(_) => Ok(list),
             Err(fault) => {

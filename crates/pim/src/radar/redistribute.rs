@@ -63,6 +63,7 @@ impl SubrangeMoves {
         task.encode(0, tag, words);
         self.built.push(SubrangePieceBuild {
             start,
+            // The host keeps the entries until the module has confirmed them.
             entries: entries.to_vec(),
             copy,
         });
@@ -124,6 +125,7 @@ impl<D: ModuleDevice> RadarHost<D> {
             copies_max: options.copies_max,
         };
         let divided = skew::decide(&demand.loads, subranges, &division, &costs);
+        // The loads are kept for the choice of homes, after the moves have changed them.
         self.loads = demand.loads;
         let has_returned = self.send_back(inputs);
         let mut groups = self.cold_groups();
@@ -154,6 +156,8 @@ impl<D: ModuleDevice> RadarHost<D> {
         };
         let pieces = skew::place(&mut self.loads, divided, &division, &costs, keys_of);
         for (tag, (_, _, then)) in moved.iter().enumerate() {
+            // A group is merged as a whole or not at all, so one piece that was not read keeps all
+            // others.
             if let SubrangeNextStep::Merge(group) = then {
                 groups[*group].is_whole &= runs.contains_key(&(tag as u32));
             }
@@ -169,6 +173,7 @@ impl<D: ModuleDevice> RadarHost<D> {
                 continue;
             }
             ModuleTask::Free { start }.encode(0, NOBODY, &mut inputs[partition.module]);
+            // The module has room again once this batch is executed, so it may get new subranges.
             self.full.remove(&partition.module);
             self.forget_copies(start, inputs);
             self.directory.remove(start);
@@ -254,6 +259,8 @@ impl<D: ModuleDevice> RadarHost<D> {
             .filter(|(_, partition)| partition.module == host && self.is_cold(partition));
         let cold: Vec<(u64, WordPartition)> = cold.collect();
         for &(start, partition) in &cold {
+            // The host gives the entries up here. Until the module has confirmed them, the task
+            // that builds the subrange holds them.
             let entries = self.store.remove(start);
             self.moves.returned += 1;
             self.moves.keys += entries.len() as u64 / 2;
@@ -265,6 +272,7 @@ impl<D: ModuleDevice> RadarHost<D> {
 
     /// Returns the groups that may be merged.
     fn cold_groups(&self) -> Vec<ColdPieceGroup> {
+        // The search walks the whole directory, so it is not done for each batch.
         if self.options.cools.is_none() || !self.batches.is_multiple_of(LOOKS) {
             return Vec::new();
         }
@@ -339,6 +347,8 @@ impl<D: ModuleDevice> RadarHost<D> {
             let count = pairs.take_while(|entry| entry[0] <= last).count();
             let (own, rest) = entries.split_at(2 * count);
             entries = rest;
+            // Empty subranges are not stored. One that this batch writes is built at once, which
+            // saves creating it.
             if own.is_empty() && !piece.is_written {
                 continue;
             }
@@ -402,6 +412,7 @@ impl<D: ModuleDevice> RadarHost<D> {
             former,
             copies,
         } = std::mem::take(&mut self.moving);
+        // New subranges go first, because one may begin where a former one did.
         for built in &built {
             self.directory.remove(built.start);
             self.replicas.remove(built.start);
@@ -415,6 +426,7 @@ impl<D: ModuleDevice> RadarHost<D> {
                 // Pieces of it that were pulled to the host.
                 self.directory.remove_within(start, partition.last);
             } else if let Some(entries) = built.get(&start) {
+                // The host had given these entries to the task, which was not sent.
                 self.store.insert(start, entries);
             }
             self.directory.insert(start, partition);
@@ -439,6 +451,8 @@ impl<D: ModuleDevice> RadarHost<D> {
                         self.replicas.set_list(start, module, list);
                     }
                     Some(_) => {}
+                    // Operations of this batch on the copy have failed with their module, so
+                    // nothing else depends on it.
                     None => {
                         self.replicas.remove_from(start, module);
                         // A part of it may have been built.
@@ -456,6 +470,8 @@ impl<D: ModuleDevice> RadarHost<D> {
             if let Some(partition) = self.directory.remove(start) {
                 // A part of it may have been built.
                 self.empty.push((partition.module, start));
+                // The module is avoided until it frees something, or the next subrange would fail
+                // there, too.
                 self.full.insert(partition.module);
                 if !built.entries.is_empty() {
                     self.take(start, partition, &built.entries);

@@ -16,6 +16,7 @@ impl Replicas {
     }
 
     pub fn has(&self, start: u64) -> bool {
+        // Most indexes have no copies, and this is asked for each written key.
         !self.is_empty() && self.0.contains_key(&start)
     }
 
@@ -81,6 +82,7 @@ impl Replicas {
             return None;
         }
         let copies = self.0.get(&start)?;
+        // The first has its turn, too, so there is one more than there are copies here.
         let turn = number % (copies.len() as u64 + 1);
         copies.get(turn.checked_sub(1)? as usize).copied()
     }

@@ -108,6 +108,7 @@ impl Subrange {
     fn know(&mut self, keys: &[u64]) {
         debug_assert!(keys.is_sorted());
         let mut floors = self.floors.iter().copied().peekable();
+        // Both lists are sorted, so one pass drops the searches from the keys that they were given.
         self.wanted.retain(|&(key, weight)| {
             let is_floor = weight == 1 && floors.peek() == Some(&key);
             if is_floor {
@@ -189,6 +190,8 @@ fn cut(
         target: PieceTarget::Module(home),
     };
     let grain = (limits.fair / SHARE).max(1);
+    // Pieces are divided depth first and from the first on, so they come out in the order of their
+    // keys.
     let mut waiting = vec![(whole, &subrange.wanted[..])];
     let mut is_first = true;
     while let Some((mut piece, wanted)) = waiting.pop() {
@@ -203,6 +206,7 @@ fn cut(
         is_first = false;
         if bits(piece.start, piece.last) <= division.finest {
             if is_too_hot {
+                // No division makes it cooler, so the host must bear it, or copies.
                 piece.target = PieceTarget::Host;
             }
             pieces.push(piece);
@@ -283,6 +287,8 @@ pub(super) fn decide(
                 break;
             }
             let mut pieces = cut(&subrange, division, limits, module);
+            // The decision is tried on a copy. The keys are unknown yet, so the load of each piece
+            // is that of its operations.
             let mut after = state.clone();
             after.loads[module] -= subrange.weight;
             assign(&mut after, &mut pieces, &subrange, division, limits);
@@ -320,6 +326,8 @@ pub(super) fn place(
                 "only searches move, to other subranges"
             );
             state.loads[module] -= before;
+            // All divided subranges leave their modules before the first piece is placed. The
+            // limits still count them where they were, so the fair load stays.
             loads[module] -= before - subrange.weight;
             known.push(number);
         }
@@ -385,6 +393,7 @@ fn assign(
     *most = loads[module];
     // The number of keys of each piece is an estimate until they are read.
     let keys = 1 + subrange.keys / pieces.len().max(1) as u64;
+    // The module itself is no target: a piece stays there only if no other is idle.
     let mut idle: BinaryHeap<Reverse<(u64, usize)>> = (0..loads.len())
         .filter(|&other| loads[other] < fair && other != module)
         .map(|other| Reverse((loads[other] + building[other], other)))
@@ -398,6 +407,7 @@ fn assign(
             // The host could take it, but a part that is only read can be copied instead.
             PieceTarget::Host if subrange.is_read && division.copies_max > 1 => {
                 let needed = piece.weight.div_ceil(fair.max(1)) as usize;
+                // Too few copies would leave each module busy, so the host takes the piece.
                 if needed > division.copies_max {
                     continue;
                 }
@@ -418,6 +428,7 @@ fn assign(
         }
         match taken[..] {
             [] => {
+                // A piece for the host makes no load in a module.
                 if piece.target == PieceTarget::Module(module) {
                     loads[module] += piece.weight;
                 }
@@ -428,6 +439,7 @@ fn assign(
             _ => piece.target = PieceTarget::Modules(taken.clone()),
         }
         for target in taken {
+            // A hot part that is divided again in the next batch must not speak against this move.
             if !is_on {
                 *most = (*most).max(loads[target]);
             }

@@ -97,6 +97,7 @@ impl Modules {
         order.sort_by_key(|&piece| Reverse(pieces[piece]));
         let mut targets = vec![own; pieces.len()];
         for piece in order {
+            // Without a module that has room, the piece stays where it is.
             let target = self.least(bytes, sizes).unwrap_or(own);
             targets[piece] = target;
             if let (Some(load), Some(stored)) =
@@ -110,6 +111,7 @@ impl Modules {
     }
 
     fn take(&mut self, module: usize, operations: u64, bytes: u64) {
+        // The host is no module here, and its load limits nothing.
         if let (Some(load), Some(stored)) =
             (self.loads.get_mut(module), self.stored.get_mut(module))
         {
@@ -148,6 +150,7 @@ pub(super) fn divide(
     mut asked: Vec<PartitionDemand<'_>>,
     sizes: &BalanceLimits,
 ) -> Vec<PartitionMove> {
+    // The requests come from a hash map. Sorting makes the decisions repeatable.
     asked.sort_by_key(|asked| asked.number);
     let mut moves = Vec::new();
     let mut others = Vec::new();
@@ -159,6 +162,8 @@ pub(super) fn divide(
             continue;
         }
         let operations = asked.operations.len() as u64;
+        // The partition leaves its module before its pieces are placed, so that some may stay
+        // there.
         modules.take(asked.module, operations, asked.bytes);
         let each = vec![operations.div_ceil(pieces as u64); pieces];
         let bytes = bytes.div_ceil(pieces as u64);
@@ -179,6 +184,7 @@ fn after(asked: &PartitionDemand<'_>, sizes: &BalanceLimits) -> (u64, u64) {
         (asked.keys + inserts.len() as u64, asked.bytes + bytes)
     };
     let (keys, bytes) = sum(&asked.inserts);
+    // Most batches do not fill a partition even if all inserts are new, and need no sorting.
     if sizes.pieces(keys, bytes) == 1 {
         return (keys, bytes);
     }
@@ -217,6 +223,7 @@ fn relieve(
             let before = modules.loads[module];
             let operations = asked.operations.len() as u64;
             let cost = sizes.of_moving(asked.keys, asked.bytes);
+            // Later partitions have fewer operations, and would gain even less.
             if before <= much || operations as f64 <= cost {
                 break;
             }
@@ -250,6 +257,8 @@ fn cut(operations: &mut [&[u8]], pieces: usize) -> (Vec<Vec<u8>>, Vec<u64>) {
     let mut start = 0;
     for piece in 1..pieces {
         let at = operations[piece * operations.len() / pieces];
+        // A cut lies before the first operation on its key, so that all operations on a key go to
+        // one piece.
         let end = operations.partition_point(|key| *key < at);
         if end > start {
             cuts.push(at.to_vec());

@@ -77,6 +77,7 @@ impl Ord for KeyBoundary<'_> {
             KeyBoundary::Before(_) | KeyBoundary::After(_) => 1,
             KeyBoundary::End => 2,
         };
+        // No key lies between the two places next to a key, so the key decides first.
         let side = |cut: &Self| matches!(cut, KeyBoundary::After(_));
         rank(self)
             .cmp(&rank(other))

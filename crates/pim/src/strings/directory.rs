@@ -135,6 +135,8 @@ impl StringDirectory {
     /// Returns the length of the common prefix of all keys that may belong to the partition that
     /// begins at `start`.
     pub fn skip(&self, start: &[u8]) -> u32 {
+        // Keys between two bounds share the prefix that the bounds share. The last partition has no
+        // end, and its keys share nothing.
         let end = self.end_of(start).unwrap_or_default();
         let pairs = start.iter().zip(end);
         pairs.take_while(|(one, other)| one == other).count() as u32
@@ -159,6 +161,8 @@ impl StringDirectory {
         let Some((first, _)) = first else {
             return;
         };
+        // A partition that begins at the excluded end has no key in the range. One that begins with
+        // the range itself must stay.
         let last = match high {
             KeyBoundary::Before(key) if key > &first[..] => Bound::Excluded(key),
             KeyBoundary::Before(key) | KeyBoundary::After(key) => Bound::Included(key),
@@ -219,6 +223,8 @@ impl StringDirectory {
                     || !partition.is_counted
                     || partition.keys + change.keys_came >= change.keys_went
             );
+            // Byte counts are estimates, and a failed module may have removed more than was
+            // counted.
             let changed = |now: u64, came: u64, went: u64| (now + came).saturating_sub(went);
             partition.keys = changed(partition.keys, change.keys_came, change.keys_went);
             partition.bytes = changed(partition.bytes, change.bytes_came, change.bytes_went);

@@ -129,6 +129,7 @@ impl<D: ModuleDevice> PimStrings<D> {
         // The first partition covers all possible keys. It moves to a module with the first batch.
         let number = host.next_number();
         let mut words = Vec::new();
+        // The host builds it, because a device has no round without a batch.
         put_build(number, OTHERS, 0, &[], &mut words);
         let module = host.host();
         let _ = host.own.run(module, &PimStringsProgram, &words);
@@ -218,6 +219,7 @@ impl<D: ModuleDevice> PimStringsHost<D> {
         let lengths = Lengths::new(self.device.bank_bytes());
         let mut plan = StringTaskPlan::new(input, modules, lengths, &mut self.directory);
         for (words, tasks) in inputs.iter_mut().zip(&mut plan.inputs) {
+            // Moves come first, since the tasks of operations are for the partitions after them.
             words.append(tasks);
         }
         let own = inputs.pop().unwrap_or_default();
@@ -241,6 +243,7 @@ impl<D: ModuleDevice> PimStringsHost<D> {
         let (input, mut output) = batch.begin()?;
         let mut done = HashSet::new();
         let others = |tag: u32, answer: &StringTaskResult<'_>| {
+            // A piece that was built has an empty result. One without room has another.
             if *answer == StringTaskResult::Nothing {
                 done.insert(tag);
             }

@@ -73,6 +73,7 @@ impl<D: ModuleDevice> PimStringsHost<D> {
             true => balance::divide(&mut modules, asked, &sizes),
             false => Vec::new(),
         };
+        // Moves by load come first. The others take only partitions that these leave alone.
         self.others(&mut modules, &sizes, &mut moves);
         self.carry_out(moves, &inserted, inputs)
     }
@@ -156,11 +157,13 @@ impl<D: ModuleDevice> PimStringsHost<D> {
                 });
             }
         };
+        // Returning a partition that still has no room would be tried in vain for each batch.
         let looks = self.batches % LOOKS == 1;
         let host = self.host();
         for (number, partition) in self.directory.iter() {
             let (module, bytes) = (partition.module, partition.bytes);
             if !partition.is_counted && module != host {
+                // A move to the module itself reads the partition, which counts its keys again.
                 add(vec![number], vec![module]);
             } else if looks
                 && module == host
@@ -215,6 +218,7 @@ impl<D: ModuleDevice> PimStringsHost<D> {
             let fits = (keys + partition.keys) * MERGED_PART <= sizes.partition_keys
                 && (bytes + partition.bytes) * MERGED_PART <= sizes.partition_bytes;
             if !is_cold || !fits {
+                // A group ends at a hot neighbour, because a merged partition has no gaps.
                 groups.push(std::mem::take(&mut group));
                 (keys, bytes) = (0, 0);
             }
@@ -267,6 +271,7 @@ impl<D: ModuleDevice> PimStringsHost<D> {
             let mut start = None;
             for number in partitions {
                 if let Some(partition) = self.directory.remove(number) {
+                    // The merged partition begins where the first of its parts did.
                     start.get_or_insert_with(|| partition.start.clone());
                     put_free(number, NOBODY, &mut inputs[partition.module]);
                     self.moving.former.push((number, partition));
@@ -296,6 +301,7 @@ impl<D: ModuleDevice> PimStringsHost<D> {
         targets: &[usize],
         mut blocks: &[u64],
     ) {
+        // A cut at the start would make an empty first piece.
         let mut cuts: Vec<Vec<u8>> = cuts.into_iter().filter(|cut| *cut > start).collect();
         debug_assert!(cuts.is_sorted_by(|one, other| one < other));
         cuts.reverse();
@@ -346,6 +352,7 @@ impl<D: ModuleDevice> PimStringsHost<D> {
                 continue;
             };
             if partition.is_counted && partition.keys == 0 {
+                // An empty partition needs no round.
                 read.insert(number, Vec::new());
                 continue;
             }
@@ -357,6 +364,7 @@ impl<D: ModuleDevice> PimStringsHost<D> {
         }
         let own = inputs.pop().unwrap_or_default();
         let mut answered: Vec<Answered> = Vec::new();
+        // Partitions of the host are read without a round, so that a batch need not wait for one.
         if inputs.iter().any(|words| !words.is_empty()) {
             let round = self.device.round(PimStringsProgram, inputs);
             answered = round.map_err(|error| refused(&error))?;
@@ -380,6 +388,7 @@ impl<D: ModuleDevice> PimStringsHost<D> {
     pub(super) fn undo(&mut self) {
         let PartitionMoves { built, former } = std::mem::take(&mut self.moving);
         for built in built {
+            // Pieces go first, because the first of them begins where the former partition did.
             self.directory.remove(built.number);
         }
         for (number, partition) in former {
@@ -396,6 +405,7 @@ impl<D: ModuleDevice> PimStringsHost<D> {
         let PartitionMoves { built, former } = std::mem::take(&mut self.moving);
         for (number, partition) in former {
             if is_lost(partition.module) {
+                // The task that frees the partition may not have been executed.
                 self.garbage.push((partition.module, number));
             }
         }

@@ -66,6 +66,8 @@ impl Lengths {
             .key()
             .and_then(|key| key.split_at_checked(self.key_bytes_max))
         {
+            // No stored key is longer, so the place after the shortened key lies between the same
+            // keys.
             Some((start, rest)) if !rest.is_empty() => KeyBoundary::After(start),
             _ => cut,
         }
@@ -77,6 +79,7 @@ impl Lengths {
             .bank_bytes
             .saturating_sub(ROOM_BYTES + footprint(key.len(), 0));
         let limit = usize::try_from(room).map_or(MAX_VALUE_BYTES, |room| room.min(MAX_VALUE_BYTES));
+        // An update sends both values in one task, which must fit in a transfer.
         for length in [value.len(), value.len() + previous.len()] {
             if length > limit {
                 return Err(OperationError::ValueTooLong {
@@ -244,6 +247,7 @@ impl StringTaskPlan {
                 directory.may_change(number, false);
             }
         }
+        // Later reads of the key must see this write, so they get a task of their own.
         reads.remove(key);
         Ok(())
     }
@@ -277,6 +281,7 @@ impl StringTaskPlan {
             module: module as u32,
             tag: self.tags,
         };
+        // Tags of operations are below those of moves, by which `finish` tells them apart.
         self.tags += 1;
         self.parts.push(part);
         debug_assert!(part.tag < crate::dispatch::plan::OTHERS);
@@ -321,6 +326,8 @@ impl StringTaskPlan {
                 let change = changes.entry(part.partition).or_default();
                 let answer = answers[part.tag as usize];
                 if let Some(Err(error)) = answered.get(part.module as usize) {
+                    // Even a read tells that the module failed. Its other tasks on the partition
+                    // may have been executed or not.
                     change.is_lost = true;
                     failed = Some(error);
                 }

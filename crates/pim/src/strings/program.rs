@@ -113,6 +113,7 @@ impl Partitions {
     }
 
     fn free<M: WorkMeter>(&mut self, module: &mut Module<'_, M>, partition: u64) {
+        // The address would lead to freed memory.
         self.found.remove(&partition);
         if let Some(packed) = self.list.remove(module, partition) {
             StringPartitionList::unpack(packed).take(module);
@@ -157,6 +158,7 @@ fn compare<M: WorkMeter>(
     }
     module.hop();
     let (key_bytes, _) = lengths(module.read(block, 1)[0]);
+    // The common prefix need not be compared, but copies begin at whole words.
     let skipped = skip as usize / 8;
     let words = key_bytes.div_ceil(8).saturating_sub(skipped);
     module.instructions(INSTRUCTIONS_PER_WORD * words as u64);
@@ -179,6 +181,7 @@ impl skip_list::SkipListTarget for StringSearchTarget<'_> {
             StringSearchTarget::Key { key, .. } => key,
             StringSearchTarget::Cut { cut, .. } => cut.key().unwrap_or_default(),
         };
+        // The first 8 bytes are alike in many keys, so the height follows from all bytes.
         let mut hasher = DefaultHasher::new();
         hasher.write(key);
         skip_list::height(hasher.finish())
@@ -259,6 +262,7 @@ impl StringPartitionList {
                     }
                 }
                 let found = self.list.remove(module, self.key(key));
+                // The block is read for the result before it is freed.
                 self.answer(module, found, tag, output);
                 if let Some(block) = found {
                     free(module, block as u32);
@@ -299,6 +303,7 @@ impl StringPartitionList {
         tag: u32,
         output: &mut Vec<u64>,
     ) {
+        // The new block is stored before the old one is freed, so that a full bank loses nothing.
         let Ok(block) = store(module, entry) else {
             return answer_full(tag, output);
         };
@@ -390,6 +395,8 @@ impl StringPartitionList {
                 }
             }
         }
+        // All blocks are stored before the first tower, so that a failure above leaves the list
+        // empty.
         let pairs = entries.zip(&blocks);
         let pairs = pairs.map(|(entry, &block)| (self.key(entry.key()), u64::from(block)));
         let built = self.list.build(module, pairs);

@@ -155,6 +155,7 @@ pub(super) fn put_update(
     let kind = previous.map_or(UPDATE_ABSENT, |_| UPDATE);
     words.extend([header(kind, tag), partition]);
     put_block(key, value, words);
+    // The expected value is a block without a key, so that its length comes with it.
     if let Some(previous) = previous {
         put_block(&[], previous, words);
     }
@@ -304,6 +305,7 @@ pub(super) fn answer_entries(tag: u32, words: &mut Vec<u64>, put: impl FnOnce(&m
     words.extend([header(ENTRIES, tag), 0]);
     let start = words.len();
     put(words);
+    // The length is known only once the blocks are written.
     words[start - 1] = (words.len() - start) as u64;
 }
 

@@ -167,8 +167,10 @@ impl PimSkipList {
             module.write(at + 1, &[value]);
             return Ok((at, Some(before)));
         }
+        // The path has one tower for each possible level.
         let height = height.clamp(1, HEIGHT_MAX);
         let at = module.allocate(words(height))?;
+        // The tower is put together outside the bank, so that it is written by one copy.
         let mut tower = vec![0; words(height)];
         (tower[0], tower[1], tower[2]) = (key.word(), value, shape(height, height));
         for (level, &before) in path.iter().enumerate().take(height) {
@@ -200,6 +202,8 @@ impl PimSkipList {
         };
         let (before, room) = height_and_room(module, at);
         if words(height) > words(room) {
+            // The room is compared in words, because two levels share a word. A tower may have
+            // space for one more level than its room says.
             let new = module.allocate(words(height))?;
             let mut tower = vec![0; words(height)];
             tower[..2].copy_from_slice(module.peek(at, 2));
@@ -211,6 +215,8 @@ impl PimSkipList {
                 pack(&mut tower, level, behind);
                 link(module, left, level, new);
             }
+            // All pointers to the old tower lead to the new one by then, so the old one can be
+            // freed.
             module.write(new, &tower);
             module.free(at, words(room));
             return Ok(true);
@@ -225,6 +231,7 @@ impl PimSkipList {
             link(module, left, level, behind);
         }
         if height != before {
+            // The word also holds the pointer of level 0, which must be kept.
             let first = u64::from(next(module, at, 0));
             module.write(at + SHAPE, &[shape(height, room) | first << 32]);
         }
@@ -237,6 +244,7 @@ impl PimSkipList {
         module: &mut Module<'_, M>,
         key: impl SkipListTarget,
     ) -> Option<u64> {
+        // The search must not end early: the path is needed at all levels of the tower.
         let SkipListSearch { at, path } = self.search(module, key, false);
         let at = at?;
         let value = module.peek(at + 1, 1)[0];
@@ -293,6 +301,7 @@ impl PimSkipList {
         module: &mut Module<'_, M>,
         entries: impl IntoIterator<Item = (impl SkipListTarget, u64)>,
     ) -> Result<(), ProgramFault> {
+        // The last tower of each level so far takes the next one, so that nothing is searched.
         let mut tails = [self.head; HEIGHT_MAX];
         for (key, value) in entries {
             let height = key.height();
@@ -318,6 +327,7 @@ impl PimSkipList {
             let tower = look_at(module, at);
             entries.push((tower[0], tower[1]));
             let (_, room) = height_and_room(module, at);
+            // The pointer is read before the tower is freed, which overwrites its first word.
             let behind = next(module, at, 0);
             module.free(at, words(room));
             module.hop();
@@ -353,6 +363,8 @@ impl PimSkipList {
                 let order = key.order(module, word, value);
                 if order == Ordering::Equal {
                     found.at = Some(candidate);
+                    // The value came with the key, so a read needs no lower level. A change needs
+                    // the tower before the key at each.
                     if early {
                         module.hop();
                         return found;
@@ -437,6 +449,7 @@ fn height_and_room<M: WorkMeter>(module: &Module<'_, M>, at: u32) -> (usize, usi
     let word = module.peek(at + SHAPE, 1)[0];
     let (height, room) = (usize::from(word as u16), usize::from((word >> 16) as u16));
     debug_assert!(height >= 1 && room <= HEIGHT_MAX);
+    // An odd height may exceed the room by the level that shares its last word.
     debug_assert!(words(height) <= words(room));
     (height, room)
 }

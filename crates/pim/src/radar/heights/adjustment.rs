@@ -48,6 +48,7 @@ impl Adjustment {
                 own.push((start, height));
             }
         }
+        // The lists are taken out, because sorting needs the present heights of the same value.
         let mut wanted = std::mem::take(&mut self.wanted);
         for own in &mut wanted {
             own.sort_by_key(|&(start, height)| (height.abs_diff(self.height(start)), start));
@@ -61,12 +62,15 @@ impl Adjustment {
     pub fn take(&mut self, budget: u64) -> Vec<(usize, u64, usize)> {
         let mut taken = Vec::new();
         for (module, own) in self.wanted.iter_mut().enumerate() {
+            // The greatest deviations are at the end, so that taking them moves no others.
             let left = own.len().saturating_sub(budget as usize);
             for (start, height) in own.drain(left..).rev() {
                 taken.push((module, start, height));
             }
         }
         for &(_, start, height) in &taken {
+            // The map has only exceptions, so that it stays small where heights are those of the
+            // keys.
             if height == skip_list::height(start) {
                 self.heights.remove(&start);
             } else {
@@ -88,6 +92,7 @@ pub fn per_task(worked: VirtualTime, most: u64) -> VirtualTime {
 /// report times.
 pub fn budget(idle: VirtualTime, per_task: VirtualTime) -> u64 {
     match per_task.as_picoseconds() {
+        // Threads report no times. A fixed number keeps a batch from waiting for many changes.
         0 => AT_ONCE,
         each => (idle.as_picoseconds() / (2 * each)).max(1),
     }

@@ -34,6 +34,8 @@ impl LevelCapacities {
             first
         } else {
             let second = best(Some(first)).unwrap_or(0);
+            // A lower tower only slows the search for its own subrange. A higher one would lengthen
+            // those for others.
             let free = (0..=second).rev().find(|&class| self.levels[class] > 0);
             free.unwrap_or(0)
         };

@@ -120,7 +120,10 @@ impl Classifier {
         counters: &DeviceCounters,
     ) {
         built.for_each(|start| self.adjustment.forget(start));
+        // The last input is that of the host, whose subranges have no height.
         let modules = inputs.len().saturating_sub(1);
+        // Changes of the last window are decided before this batch is learnt, whose classes are
+        // those of the new window.
         self.conclude(directory, modules);
         self.adjust(directory, inputs);
         let mut hotness = vec![0_u32; directory.places()];
@@ -146,6 +149,7 @@ impl Classifier {
         }
         self.stage.most_tasks = loads.into_iter().max().unwrap_or(0);
         self.learn(&requested, directory, modules);
+        // The trainer has its samples by then, and learns while modules work.
         self.stage.sent = Instant::now();
         self.stage.at_round = CounterReading::of(counters);
     }
@@ -173,9 +177,11 @@ impl Classifier {
         line.measured(batch, RadarPhase::Modules, (stage.sent, stage.answered));
         line.measured(batch, RadarPhase::Merge, (stage.answered, Instant::now()));
         let (worked, _) = now.since(&stage.at_round);
+        // A change of a height costs about two tasks: a search and the links.
         stage.per_task = per_task(worked, stage.most_tasks + 2 * stage.most_heights);
         (_, stage.idle) = now.since(&stage.at_begin);
         self.batch += 1;
+        // Results are collected without waiting. Only the end of a window needs them.
         while let Some(done) = self.trainer.as_ref().and_then(HeightTrainer::done) {
             self.note(done);
         }
@@ -200,6 +206,8 @@ impl Classifier {
         match done {
             Some(done) => self.note(done),
             None => {
+                // The predictor has panicked. Heights stay as they are, and jobs in its queue are
+                // never done.
                 self.trainer = None;
                 self.asked = None;
                 self.given = 0;
@@ -236,6 +244,7 @@ impl Classifier {
         self.curve = closed.curve;
         self.classes = closed.classes;
         let is_there = |start: u64| directory.of(start).is_some_and(|(found, _)| found == start);
+        // Subranges divided or merged since then would be kept forever otherwise.
         self.history.retain(is_there);
         self.adjustment.retain(is_there);
         let mut counts = vec![0; modules];
@@ -283,6 +292,7 @@ impl Classifier {
         let budget = budget(self.stage.idle, self.stage.per_task);
         let mut told = vec![0; inputs.len()];
         for (module, start, height) in self.adjustment.take(budget) {
+            // The subrange may have moved or been divided since its height was chosen.
             let is_there = directory
                 .of(start)
                 .is_some_and(|(found, partition)| (found, partition.module) == (start, module));
@@ -328,6 +338,7 @@ impl Classifier {
             self.classes = classes(directory, modules);
             self.curve = Curve::fit(hotness.collect(), None);
         }
+        // The samples above have features from before this batch, so it is noted only here.
         self.history.note(batch, requested);
         let sum: f64 = requested
             .iter()

@@ -55,6 +55,8 @@ impl Features {
         ];
         let digits = numbers.into_iter().flat_map(|(number, count)| {
             let most = (1 << (4 * count)) - 1;
+            // All digits F mean "very many". The lowest digits alone would look like a small
+            // number.
             let number: u64 = number.min(most);
             (0..count)
                 .rev()

@@ -130,9 +130,12 @@ impl HotnessHistory {
 pub fn sample(requested: &[SubrangeRequests], count: usize, batch: u64) -> Vec<SubrangeRequests> {
     let mut chosen = requested.to_vec();
     if count < chosen.len() {
+        // The choice follows from the batch alone, so that a run can be repeated. Another batch
+        // samples other subranges.
         let seed = mix(batch + 1);
         chosen.select_nth_unstable_by_key(count, |subrange| mix(subrange.start ^ seed));
         chosen.truncate(count);
+        // The selection leaves its part in any order.
         chosen.sort_unstable_by_key(|subrange| subrange.start);
     }
     chosen

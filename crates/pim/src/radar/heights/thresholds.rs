@@ -28,6 +28,8 @@ impl Curve {
             if steps.len() <= step {
                 steps.resize(step + 1, (0.0, 0.0, 0.0));
             }
+            // Steps of equal width in log2 of the rank keep the many cold subranges from outweighing
+            // the few hot ones.
             let sums = &mut steps[step];
             sums.0 += u;
             sums.1 += f64::from(hot).ln_1p();
@@ -40,6 +42,8 @@ impl Curve {
             let u = u / count;
             equations.add(u, logarithm / count, count.sqrt());
             if let Some(former) = former {
+                // The former curve is fitted to the same ranks, so it halves each change of the
+                // hotness.
                 equations.add(u, former.at(u), count.sqrt());
             }
         }
@@ -54,6 +58,7 @@ impl Curve {
     /// Returns the thresholds of classes 1 and up, which never decrease.
     pub fn thresholds(&self, classes: usize) -> Vec<f64> {
         let values = (1..classes).map(|class| self.at(class as f64).exp() - 1.0);
+        // A parabola may fall again at its end, where it has few samples.
         let mut most = 0.0_f64;
         let rising = values.map(|value| {
             most = most.max(value);
@@ -98,6 +103,8 @@ impl Equations {
             row[..3].copy_from_slice(&self.powers[number..number + 3]);
             row[3] = self.values[number];
         }
+        // A pivot is compared with the sum of all weights, because rounding leaves small numbers
+        // where zero is meant.
         let scale = self.powers[0].max(f64::MIN_POSITIVE);
         let mut used = [false; 3];
         let mut of_column = [None; 3];

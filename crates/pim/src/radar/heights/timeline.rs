@@ -186,6 +186,7 @@ impl Timeline {
         let last = (!is_first).then_some(own);
         for (phase, length) in first.into_iter().chain(round).chain(last) {
             let (from_ns, to_ns) = (self.modelled, self.modelled + length);
+            // A device without a clock reports zeros. Only its measured spans mean something.
             if length <= 0.0 {
                 continue;
             }
@@ -207,6 +208,8 @@ impl Timeline {
                 from_ns,
                 to_ns,
             });
+            // Phases of the model follow each other without gaps, so the sum of their lengths is
+            // the time.
             self.modelled = to_ns;
         }
     }

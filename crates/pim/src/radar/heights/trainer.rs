@@ -146,6 +146,7 @@ fn learn(
             .filter(|(class, sample)| *class == sample.label)
             .count()
     };
+    // All three predict before any learns from these samples, so that the comparison is fair.
     let accuracy = Accuracy {
         batch,
         samples: samples.len(),
@@ -170,9 +171,12 @@ fn learn(
             thresholds,
             mean: close.mean,
         };
+        // The counts start again with each window, because another predictor may be the best by
+        // then.
         let [own, last_window, share] = std::mem::take(right);
         let (mut former, mut even) = (LastWindow, FrequencyPredictor);
         let chosen: &mut dyn Predictor = match close.falls_back {
+            // A tie goes to the predictor itself, and between the simple ones to the last window.
             true if last_window > own && last_window >= share => &mut former,
             true if share > own => &mut even,
             _ => predictor,

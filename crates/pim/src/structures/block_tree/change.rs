@@ -20,6 +20,7 @@ fn allocate<M: WorkMeter>(
         match module.allocate(words) {
             Ok(at) => blocks.push(at),
             Err(fault) => {
+                // A tree with half of its new blocks would be damaged, so none is kept.
                 for (&at, &words) in blocks.iter().zip(lengths) {
                     module.free(at, words);
                 }
@@ -54,6 +55,8 @@ impl PimBlockTree {
         if from == 0 {
             lengths.insert(0, lengths[0]);
         }
+        // All blocks are allocated before the first change, so that a full bank leaves the tree as
+        // it is.
         let mut blocks = allocate(module, &lengths)?.into_iter();
         let mut above = match from.checked_sub(1) {
             Some(above) => path[above].0,
@@ -71,6 +74,7 @@ impl PimBlockTree {
             }
         };
         for _ in from..path.len() {
+            // Splitting downwards leaves room in the parent for the bound of each child.
             above = self.split_child(module, above, key, blocks.next());
         }
         debug_assert_eq!(blocks.len(), 0, "a block for each split");
@@ -95,6 +99,7 @@ impl PimBlockTree {
         let (low, high) = content.entries.split_at(content.entries.len() / 2);
         let bound = high.first().map_or(key, |&(key, _)| key);
         BlockTreeNode::fill(module, fresh, content.is_leaf, high);
+        // The lower half keeps its address, so the parent needs only one new entry.
         BlockTreeNode::fill(module, child.at(), content.is_leaf, low);
         let mut entries = above.content(module).entries;
         entries.insert(place + 1, (bound, fresh.into()));
@@ -105,6 +110,8 @@ impl PimBlockTree {
     /// Merges blocks with few keys with a neighbour where both fit, from the leaf of a key upwards.
     pub(super) fn merge_at<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) {
         let mut path = self.path(module, key);
+        // The path is found again, because a removal knows only the leaf. The key may be absent: it
+        // only names the range.
         while let (Some((node, _)), Some(&(above, place))) = (path.pop(), path.last()) {
             let count = node.count(module);
             if !node.is_sparse(module) || !self.merge(module, node, count, above, place) {
@@ -119,6 +126,8 @@ impl PimBlockTree {
             }
             let child = root.below(module, 0);
             let content = child.content(module);
+            // The content moves up instead of the address, because lists are known by the address
+            // of their root.
             child.free(module, false);
             BlockTreeNode::fill(module, self.root, content.is_leaf, &content.entries);
         }
@@ -149,6 +158,7 @@ impl PimBlockTree {
             };
             let one = BlockTreeNode::visit(module, one as u32);
             let other = BlockTreeNode::visit(module, other as u32);
+            // A merged block with room does not split again at the next inserts.
             if one.count(module) + other.count(module) > MERGED_MAX {
                 continue;
             }
@@ -189,6 +199,8 @@ impl PimBlockTree {
             let parts = below.len().div_ceil(BUILT);
             let blocks = allocate(module, &vec![words; parts]);
             let blocks = blocks.inspect_err(|_| {
+                // The blocks of complete levels hang on nothing yet. Those of this level are freed
+                // by `allocate`.
                 if !is_leaf {
                     for &(_, child) in &below {
                         let child = BlockTreeNode::visit(module, child as u32);

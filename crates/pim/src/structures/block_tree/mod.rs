@@ -52,6 +52,7 @@ impl PimBlockTree {
         key: u64,
     ) {
         leaf.remove(module, place);
+        // The root may have any number of entries, since it has no neighbour to merge with.
         if leaf.at() != self.root && leaf.is_sparse(module) {
             self.merge_at(module, key);
         }
@@ -76,6 +77,7 @@ impl PimBlockTree {
         path.pop();
         while let Some((node, child)) = path.pop() {
             if child + 1 < node.count(module) {
+                // The path below is the leftmost, because all of its keys come after those passed.
                 path.push((node, child + 1));
                 let mut below = node.below(module, child + 1);
                 while !below.is_leaf(module) {
@@ -93,6 +95,7 @@ impl PimBlockTree {
     fn before<M: WorkMeter>(module: &mut Module<'_, M>, mut path: Vec<Step>) -> Option<Entry> {
         path.pop();
         while let Some((node, child)) = path.pop() {
+            // Only a block that is not the first child of its parent has a left neighbour there.
             let Some(before) = child.checked_sub(1) else {
                 continue;
             };
@@ -175,6 +178,7 @@ impl OrderedKeyList for PimBlockTree {
             }
             Err(_) => {
                 self.split_for(module, key)?;
+                // The split may have moved the key's range to another leaf.
                 let leaf = self.leaf(module, key);
                 debug_assert!(leaf.count(module) < KEYS, "the split has made room");
                 if let Err(place) = leaf.find(module, key) {
@@ -194,6 +198,7 @@ impl OrderedKeyList for PimBlockTree {
     ) -> Result<Option<u64>, ProgramFault> {
         let leaf = self.leaf(module, key);
         let Ok(place) = leaf.find(module, key) else {
+            // The key is absent. Only an update that expects this applies.
             if let (None, Some(value)) = (previous, value) {
                 self.insert(module, key, value)?;
             }
@@ -225,8 +230,11 @@ impl OrderedKeyList for PimBlockTree {
         };
         match place {
             Some(place) => Some(leaf.entry(module, place)),
+            // A single leaf has no neighbour before it.
             None if leaf.at() == self.root => None,
             None => {
+                // The leaf has only greater keys. This is rare, so the path is found only in this
+                // case.
                 let path = self.path(module, key);
                 PimBlockTree::before(module, path)
             }
@@ -241,6 +249,8 @@ impl OrderedKeyList for PimBlockTree {
     ) {
         let mut path = self.path(module, from);
         while let Some(&(leaf, place)) = path.last() {
+            // The values of a leaf are copied at once, as a copy of many words costs little more
+            // than that of one.
             leaf.read_values(module, place);
             for place in place..leaf.count(module) {
                 let (key, value) = leaf.peek(module, place);

@@ -41,6 +41,8 @@ impl BlockTreeNode {
     pub fn visit<M: WorkMeter>(module: &mut Module<'_, M>, at: u32) -> BlockTreeNode {
         module.instructions(INSTRUCTIONS_PER_BLOCK);
         module.hop();
+        // A copy of the head and all keys has a fixed length, so it needs no earlier read of the
+        // count. Values and children are copied one at a time.
         module.read(at, REST_AT as usize);
         BlockTreeNode(at)
     }
@@ -78,6 +80,7 @@ impl BlockTreeNode {
 
     /// Returns the number of the child to which a key belongs.
     pub fn rank<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> usize {
+        // The first bound is skipped: merges leave an arbitrary one there.
         let others = self.count(module).saturating_sub(1);
         let bounds = module.peek(self.0 + KEYS_AT + 1, others);
         let rank = bounds.partition_point(|&bound| bound <= key);
@@ -213,6 +216,7 @@ impl BlockTreeNode {
             true => entries.len(),
             false => entries.len().div_ceil(2),
         };
+        // Only the used words are written, because a copy costs time by its length.
         module.write(at, &words[..KEYS_AT as usize + entries.len()]);
         let from = REST_AT as usize;
         if rest > 0 {
@@ -223,6 +227,7 @@ impl BlockTreeNode {
     /// Frees a block.
     pub fn free<M: WorkMeter>(self, module: &mut Module<'_, M>, is_root: bool) {
         let words = match (is_root, self.is_leaf(module)) {
+            // The root was allocated as a leaf, and may have become an inner block.
             (true, _) => ROOT_WORDS,
             (false, true) => LEAF_WORDS,
             (false, false) => INNER_WORDS,
@@ -235,6 +240,8 @@ impl BlockTreeNode {
 pub(super) fn fetch_keys<M: WorkMeter>(module: &Module<'_, M>, at: u32) {
     let keys = module.peek(at, REST_AT as usize);
     let lines = keys.iter().step_by(WORDS_PER_LINE);
+    // One word of each line makes the processor fetch it. The result keeps the compiler from
+    // dropping the reads.
     black_box(lines.fold(0, |all, word| all ^ word));
 }
 
@@ -244,6 +251,7 @@ pub(super) fn fetch_child<M: WorkMeter>(module: &Module<'_, M>, at: u32, key: u6
     let node = BlockTreeNode(at);
     let keys = module.peek(at + KEYS_AT, node.count(module));
     if node.is_leaf(module) {
+        // A key above all others has the place behind the last, which a full leaf does not have.
         let place = keys.partition_point(|&other| other < key).min(KEYS - 1);
         black_box(module.peek(at + REST_AT + place as u32, 1)[0]);
         return None;
@@ -256,6 +264,7 @@ pub(super) fn fetch_child<M: WorkMeter>(module: &Module<'_, M>, at: u32, key: u6
 
 /// Counts the cost of finding a place among sorted keys.
 fn compared<M: WorkMeter>(module: &mut Module<'_, M>, keys: usize) {
+    // A binary search among n keys compares the bit length of n.
     let looks = usize::BITS - keys.leading_zeros();
     for _ in 0..looks {
         module.compare();
