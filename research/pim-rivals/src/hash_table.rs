@@ -62,6 +62,7 @@ impl PimHashTable {
         if count == 0 {
             return None;
         }
+        debug_assert!(capacity.is_power_of_two() && count < capacity);
         let mut slot = tag(key) & (capacity - 1);
         loop {
             module.instructions(INSTRUCTIONS_PER_SLOT);
@@ -131,6 +132,7 @@ impl PimHashTable {
         key: u64,
         node: u32,
     ) -> Result<(), ProgramFault> {
+        debug_assert_eq!(module.peek(node, 1)[0], key, "the node has the key");
         if let Some((slot, _)) = self.search(module, key) {
             let (slots, ..) = self.header(module);
             module.write(slots + slot as u32, &[tag(key) << 32 | u64::from(node)]);
@@ -146,6 +148,7 @@ impl PimHashTable {
     /// Writes a word into the first free slot from where it belongs.
     fn place<M: WorkMeter>(self, module: &mut Module<'_, M>, word: u64) {
         let (slots, capacity, _) = self.header(module);
+        debug_assert!(capacity.is_power_of_two());
         let mut slot = word >> 32 & (capacity - 1);
         while module.read(slots + slot as u32, 1)[0] != 0 {
             module.instructions(INSTRUCTIONS_PER_SLOT);
@@ -176,6 +179,7 @@ impl PimHashTable {
             }
         }
         module.write(slots + hole as u32, &[0]);
+        debug_assert!(count > 0);
         module.write(self.at + 2, &[count - 1]);
         Some(node)
     }

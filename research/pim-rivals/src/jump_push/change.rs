@@ -111,6 +111,7 @@ impl<'c, D: ModuleDevice> TowerBatchUpdate<'c, D> {
         search: &'c JumpPushSearch,
         changes: &'c mut [TowerChange],
     ) -> Result<(), OperationError> {
+        debug_assert!(changes.is_sorted_by(|one, other| one.key < other.key));
         if let Some(what) = &host.broken {
             for change in changes.iter_mut() {
                 if change.action != TowerAction::Keep && change.error.is_none() {
@@ -415,6 +416,7 @@ impl<'c, D: ModuleDevice> TowerBatchUpdate<'c, D> {
         }
         let mut bytes = 0;
         for change in gone {
+            debug_assert!(!change.tower.is_null(), "a tower was built or found");
             let levels = change.levels(levels);
             let at = change.tower.at();
             inputs.add(change.tower.module(), &JumpPushTask::Free { at, levels });

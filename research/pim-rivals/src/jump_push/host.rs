@@ -105,6 +105,7 @@ impl JumpPushOutputs {
 
 impl<D: ModuleDevice> JumpPushHost<D> {
     pub fn new(device: D, options: JumpPushOptions) -> JumpPushHost<D> {
+        debug_assert!(device.modules() > 0, "the first tower needs a module");
         JumpPushHost {
             levels: lower_levels(device.modules()),
             device,

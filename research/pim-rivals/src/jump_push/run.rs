@@ -240,6 +240,7 @@ impl<'b> JumpPushRun<'b> {
             };
             tower.map_or(Pointer::NULL, |right| right.tower)
         })?;
+        debug_assert_eq!(entries.len(), self.items.len());
         let mut ranges = Vec::new();
         for (query, item) in self.items.iter().enumerate().filter(|_| self.has_ordered) {
             if let For::Read(position) = item.what
@@ -252,6 +253,7 @@ impl<'b> JumpPushRun<'b> {
             true => Vec::new(),
             false => scan::run(host, &search, &ranges)?,
         };
+        debug_assert_eq!(scanned.len(), ranges.len());
         Ok(RunSearchResult {
             search,
             entries,
@@ -274,6 +276,7 @@ impl<'b> JumpPushRun<'b> {
         }
         let groups = self.points.chunk_by(|one, next| one.0 == next.0);
         for (change, group) in changes.iter_mut().zip(groups) {
+            debug_assert_eq!(group[0].0, change.key);
             if found.search.queries[change.query].failed {
                 change.error = found.search.error(change.query).cloned();
                 continue;
@@ -340,6 +343,7 @@ impl<'b> JumpPushRun<'b> {
         let mut log: Vec<(u32, u64, WrittenKeyState)> = Vec::new();
         let groups = self.points.chunk_by(|one, next| one.0 == next.0);
         for (change, group) in changes.iter().zip(groups) {
+            debug_assert_eq!(group[0].0, change.key);
             let key = change.key;
             let before = found.entries[change.query].map(|entry| entry.1);
             let is_full = before.is_none()

@@ -144,6 +144,7 @@ impl JumpPushScan {
         query: usize,
         range: JumpPushRange,
     ) -> JumpPushScan {
+        debug_assert!(range.limit > 0 && range.from <= range.to);
         let mut scan = JumpPushScan {
             range,
             query,
@@ -156,6 +157,7 @@ impl JumpPushScan {
             error: search.error(query).cloned(),
         };
         let path = search.path(query);
+        debug_assert_eq!(path.len(), levels, "the whole path was recorded");
         let Some(top) = path.last().filter(|_| scan.error.is_none()) else {
             return scan;
         };
@@ -362,6 +364,7 @@ impl JumpPushScan {
         }
         let mut entries = self.entries;
         entries.sort_unstable_by_key(|entry| entry.0);
+        debug_assert!(entries.is_sorted_by(|one, other| one.0 < other.0));
         if self.range.descends {
             entries.reverse();
         }

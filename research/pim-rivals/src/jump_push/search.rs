@@ -75,6 +75,7 @@ impl JumpPushSearch {
         host: &mut JumpPushHost<D>,
         queries: Vec<JumpPushQuery>,
     ) -> Result<JumpPushSearch, OperationError> {
+        debug_assert!(queries.is_sorted_by_key(|query| (query.key, !query.strict)));
         let mut search = JumpPushSearch {
             queries,
             ..JumpPushSearch::default()
@@ -290,6 +291,7 @@ impl JumpPushSearch {
                     }
                 }
             }
+            debug_assert!(rest.is_empty(), "each query is in a group");
         }
     }
 

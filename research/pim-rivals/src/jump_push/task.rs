@@ -133,6 +133,7 @@ const RECORDED: u64 = 2;
 const DESCENDS: u64 = 4;
 
 fn header(kind: u64, level: usize, flags: u64, at: u32) -> u64 {
+    debug_assert!(level <= 0xff && flags <= 0xff);
     kind | (level as u64) << 8 | flags << 16 | u64::from(at) << 32
 }
 
@@ -156,6 +157,7 @@ impl<'w> JumpPushTask<'w> {
             JumpPushTask::Fetch { at } => words.push(header(FETCH, 0, 0, at)),
             JumpPushTask::Visit { at, levels } => words.push(header(VISIT, levels, 0, at)),
             JumpPushTask::Make { key, value, links } => {
+                debug_assert!(links.len().is_multiple_of(LINK_WORDS));
                 let levels = links.len() / LINK_WORDS;
                 words.extend([header(MAKE, levels, 0, 0), key, value]);
                 words.extend_from_slice(links);

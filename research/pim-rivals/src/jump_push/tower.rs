@@ -27,6 +27,7 @@ impl Pointer {
 
     /// Creates the pointer to the tower at `at` in a module. There are fewer than 2^24 modules.
     pub fn new(module: usize, at: u32) -> Pointer {
+        debug_assert!(module >> 24 == 0);
         Pointer((module as u64) << 32 | u64::from(at))
     }
 
@@ -106,6 +107,7 @@ pub fn height(key: u64) -> usize {
 
 /// Returns the module of the tower of a key, by a hash of the key.
 pub fn home(key: u64, modules: usize) -> usize {
+    debug_assert!(modules > 0);
     let mixed = key
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
         .wrapping_add(1 << 31);

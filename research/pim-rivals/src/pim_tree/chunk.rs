@@ -123,6 +123,7 @@ impl PimTreeChunk {
     }
 
     fn set<M: WorkMeter>(self, module: &mut Module<'_, M>, header: &PimTreeHeader) {
+        debug_assert!(header.count <= header.blocks * WIDTH);
         let words = [
             header.bound,
             header.count as u64,
@@ -261,6 +262,7 @@ impl PimTreeChunk {
                 || change.removes.contains(&entry.key)
         };
         let words = if change.is_wide { 3 } else { 2 };
+        debug_assert!(change.adds.len().is_multiple_of(words));
         let adds = change.adds.chunks_exact(words).map(|add| PimTreeEntry {
             key: add[0],
             address: ModuleAddress(add[1]),

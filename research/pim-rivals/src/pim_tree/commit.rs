@@ -231,6 +231,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
         };
         let mut shadows = places.shadows.iter();
         for (level, planned) in plan.levels.iter().enumerate() {
+            debug_assert_eq!(planned.outcomes.len(), places.chunks[level].len());
             for (outcome, &chunk) in planned.outcomes.iter().zip(&places.chunks[level]) {
                 if outcome.is_empty() {
                     continue;
@@ -257,6 +258,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
                 outbox.item(chunk.module(), ChunkTaskKind::FreeChunk, &item);
             }
         }
+        debug_assert_eq!(shadows.len(), 0, "each new entry of level 2 has a shadow");
         for (shadow, &chunk) in plan.shadows.iter().zip(&places.shadows) {
             let entries = shadow.entries.iter();
             let adds: Vec<[u64; 3]> = entries.map(|&(key, to)| [key, child(1, to).0, 0]).collect();

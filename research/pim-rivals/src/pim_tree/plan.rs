@@ -91,6 +91,7 @@ impl Level {
     /// # Errors
     /// `Orphan` if there is no chunk to the left of a removed one.
     pub fn plan(touched: &[AffectedChunk], turns: &[LevelKeyChange]) -> Result<Level, Orphan> {
+        debug_assert!(turns.is_sorted_by(|one, other| one.key < other.key));
         let mut level = Level::default();
         let mut start = 0;
         for (number, chunk) in touched.iter().enumerate() {
@@ -99,6 +100,7 @@ impl Level {
             level.turn(chunk, &turns[start..end])?;
             start = end;
         }
+        debug_assert_eq!(start, turns.len(), "each change has its chunk");
         Ok(level)
     }
 

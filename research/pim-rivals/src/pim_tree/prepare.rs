@@ -106,6 +106,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
     /// Executes wishes, which must be in the order of their keys. Returns the errors of those that
     /// failed.
     pub(super) fn grant(&mut self, all: &[Wish]) -> Vec<Option<OperationError>> {
+        debug_assert!(all.is_sorted_by(|one, other| one.key < other.key));
         let mut wishes = Wishes {
             all,
             errors: vec![None; all.len()],
@@ -333,6 +334,7 @@ fn probes(wishes: &Wishes<'_>) -> Vec<ChunkProbe> {
             reach,
         });
     }
+    debug_assert!(probes.is_sorted_by(|one, other| one.key < other.key));
     probes
 }
 

@@ -64,6 +64,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
 
     /// Returns the neighbours of keys, which must be sorted.
     fn beside(&mut self, wanted: &[(u64, NeighbourSide)]) -> Result<Vec<Found>, OperationError> {
+        debug_assert!(wanted.is_sorted());
         let mut found: Vec<Found> = vec![Ok(None); wanted.len()];
         if !self.is_built {
             return Ok(found);

@@ -24,6 +24,7 @@ impl Outbox {
 
     /// Adds an item to the task of its kind that is being written, or to a new one.
     pub fn item(&mut self, module: usize, kind: ChunkTaskKind, words: &[u64]) {
+        debug_assert_eq!(words.len(), kind.words());
         let input = &mut self.inputs[module];
         let open = &mut self.open[module];
         let former = input.get(*open).copied().and_then(ChunkTaskKind::split);

@@ -51,6 +51,7 @@ impl PimTreeScan {
     /// are left for later.
     fn enter(&mut self, level: usize, children: Vec<(u64, ModuleAddress)>) {
         let wanted = self.chunks_wanted(level);
+        debug_assert!(wanted > 0, "some chunk is taken");
         self.chunks.clear();
         for (number, &(first, chunk)) in children.iter().enumerate() {
             if number == wanted {

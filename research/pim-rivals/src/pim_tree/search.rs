@@ -21,6 +21,11 @@ const PULLED: usize = 16;
 /// Greatest number of keys of a task if loads are even.
 const PUSHED: usize = 32;
 
+const _: () = assert!(
+    PUSHED <= u64::BITS as usize,
+    "a task has a bit for each key"
+);
+
 /// The path of a key: the chunk of each level that includes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ChunkPath {
@@ -160,6 +165,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
         keys: &[u64],
         whole: impl Fn(usize) -> bool,
     ) -> Result<Vec<Result<ChunkPath, OperationError>>, OperationError> {
+        debug_assert!(keys.is_sorted());
         let mut paths = self.uppers(keys)?;
         let chunk = |level: usize| {
             move |path: &Result<ChunkPath, OperationError>| {
@@ -334,6 +340,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
         wanted: &[(u64, NeighbourSide)],
         paths: &[Result<ChunkPath, OperationError>],
     ) -> Result<Vec<Neighbour>, OperationError> {
+        debug_assert_eq!(wanted.len(), paths.len());
         let lowest = |path: &Result<ChunkPath, OperationError>| {
             path.as_ref().ok().map(|path| path.chunks[0])
         };

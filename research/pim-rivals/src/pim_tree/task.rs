@@ -127,6 +127,7 @@ pub(super) const WIDE: u64 = 1 << 34;
 
 impl ChunkTaskKind {
     pub const fn header(self, count: usize, at: u32) -> u64 {
+        debug_assert!(count <= COUNT_MAX);
         self as u64 | (count as u64) << 8 | (at as u64) << 32
     }
 

@@ -58,6 +58,8 @@ impl Upper {
     }
 
     fn store<M: WorkMeter>(module: &mut Module<'_, M>, at: u32, node: &UpperNodeCopy) {
+        debug_assert!(node.keys.len() <= WIDTH && node.keys.len() == node.children.len());
+        debug_assert!(node.keys.is_sorted_by(|one, other| one < other));
         let mut words = [0; NODE_WORDS];
         words[0] = node.keys.len() as u64 | u64::from(node.is_leaf) << 32;
         words[KEYS as usize..][..node.keys.len()].copy_from_slice(&node.keys);
