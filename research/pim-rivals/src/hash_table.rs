@@ -67,9 +67,11 @@ impl PimHashTable {
         loop {
             module.instructions(INSTRUCTIONS_PER_SLOT);
             let word = module.read(slots + slot as u32, 1)[0];
+            // No key is ever beyond a free slot, because removals move keys up.
             if word == 0 {
                 return None;
             }
+            // Half of the hash tells nearly all other keys apart, so their nodes are not copied.
             if word >> 32 == tag(key) {
                 let node = word as u32;
                 module.hop();
@@ -99,6 +101,7 @@ impl PimHashTable {
         }
         let wanted = wanted.next_power_of_two().max(SLOTS_MIN);
         let moved = module.allocate(wanted as usize)?;
+        // The header names the new slots first, because `place` writes to those that it names.
         module.write(self.at, &[moved.into(), wanted, count]);
         for slot in 0..capacity as u32 {
             let word = module.read(slots + slot, 1)[0];
@@ -134,6 +137,7 @@ impl PimHashTable {
     ) -> Result<(), ProgramFault> {
         debug_assert_eq!(module.peek(node, 1)[0], key, "the node has the key");
         if let Some((slot, _)) = self.search(module, key) {
+            // The key has a slot already, so the table need not grow.
             let (slots, ..) = self.header(module);
             module.write(slots + slot as u32, &[tag(key) << 32 | u64::from(node)]);
             return Ok(());
@@ -150,6 +154,7 @@ impl PimHashTable {
         let (slots, capacity, _) = self.header(module);
         debug_assert!(capacity.is_power_of_two());
         let mut slot = word >> 32 & (capacity - 1);
+        // Growing a table places words whose keys differ from all others, so none is compared.
         while module.read(slots + slot as u32, 1)[0] != 0 {
             module.instructions(INSTRUCTIONS_PER_SLOT);
             slot = (slot + 1) & (capacity - 1);
@@ -162,6 +167,8 @@ impl PimHashTable {
     pub fn remove<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u32> {
         let (mut hole, node) = self.search(module, key)?;
         let (slots, capacity, count) = self.header(module);
+        // A mark of a removed key would lengthen all later searches. Filling the hole costs only
+        // the rest of its run of slots.
         let mut slot = hole;
         loop {
             slot = (slot + 1) & (capacity - 1);

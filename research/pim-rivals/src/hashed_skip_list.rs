@@ -64,6 +64,7 @@ impl OrderedKeyList for HashedSkipList {
         {
             return Err(full);
         }
+        // The table has room by then, so a key that enters the list also enters the table.
         let list = self.list(module);
         let (tower, before) = list.place(module, key, value, skip_list::height(key))?;
         if before.is_none() {
@@ -74,6 +75,7 @@ impl OrderedKeyList for HashedSkipList {
 
     fn remove<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
         self.table().remove(module, key);
+        // The table is changed first, because it reads the key from the tower that the list frees.
         self.list(module).remove(module, key)
     }
 
@@ -97,6 +99,8 @@ impl OrderedKeyList for HashedSkipList {
         entries: impl IntoIterator<Item = Entry>,
     ) -> Result<(), ProgramFault> {
         for (key, value) in entries {
+            // The list alone could be built without searching, but each key needs its slot in the
+            // table.
             self.insert(module, key, value)?;
         }
         Ok(())

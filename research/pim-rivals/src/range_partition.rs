@@ -117,6 +117,8 @@ impl<D: ModuleDevice> RangePartition<D> {
     pub fn with_gets(device: D, gets: RangePartitionLookup) -> RangePartition<D> {
         let modules = device.modules().max(1) as u128;
         let mut directory = PartitionDirectory::default();
+        // Ranges of one length are cut with 128 bits, because 2^64 need not be a multiple of the
+        // number of modules.
         let start = |module: u128| ((module << 64) / modules) as u64;
         for module in 0..modules {
             let last = match module + 1 {
@@ -161,12 +163,14 @@ impl<D: ModuleDevice + Send> OrderedIndex<Words> for RangePartition<D> {
         let mut plan = {
             let input = batch.input()?;
             let inputs = vec![Vec::new(); modules];
+            // Reads are not combined, as in the published program.
             let requests = BatchRouting::new(input, false, &host.directory);
             ModuleTaskPlan::new(
                 input,
                 inputs,
                 &requests,
                 &mut host.directory,
+                // All keys have a partition, so none is created.
                 |_, _| None,
                 |directory, place, _| Replica::first(directory.partition(place)),
             )

@@ -114,6 +114,7 @@ impl<'c, D: ModuleDevice> TowerBatchUpdate<'c, D> {
         debug_assert!(changes.is_sorted_by(|one, other| one.key < other.key));
         if let Some(what) = &host.broken {
             for change in changes.iter_mut() {
+                // A change that keeps the list is still correct, because reads continue.
                 if change.action != TowerAction::Keep && change.error.is_none() {
                     change.error = Some(unreachable(what));
                 }
@@ -127,10 +128,12 @@ impl<'c, D: ModuleDevice> TowerBatchUpdate<'c, D> {
             links: Vec::new(),
             unused: Vec::new(),
         };
+        // Only the first two steps may fail as a whole: they change no link.
         changing.look()?;
         changing.make()?;
         changing.change_upper();
         let (new, old) = changing.plan();
+        // A new tower must lead on before any old one leads to it.
         changing.link(&new, false);
         changing.link(&old, true);
         changing.free();
@@ -153,6 +156,7 @@ impl<'c, D: ModuleDevice> TowerBatchUpdate<'c, D> {
             match answers.take(change.tower.module(), count) {
                 Ok(words) => {
                     change.links = self.links.len();
+                    // The links replace those of the tower before it.
                     let links = words[ENTRY_WORDS..].chunks_exact(LINK_WORDS);
                     let links = links.map(|pair| TowerLink::from_words(pair[0], pair[1]));
                     self.links.extend(links);
@@ -172,6 +176,8 @@ impl<'c, D: ModuleDevice> TowerBatchUpdate<'c, D> {
             if let TowerAction::Insert(value) = change.action {
                 links.clear();
                 let levels = change.levels(self.host.levels);
+                // A new tower points to the old right neighbours. Where others are inserted
+                // between, the links are set later.
                 for step in self.search.path(change.query).iter().take(levels) {
                     links.extend([step.right.key, step.right.tower.word()]);
                 }
@@ -205,6 +211,7 @@ impl<'c, D: ModuleDevice> TowerBatchUpdate<'c, D> {
     fn change_upper(&mut self) {
         let (levels, modules) = (self.host.levels, self.host.device.modules());
         let changes = self.changes.iter().enumerate();
+        // Few keys are tall, but each of them changes all copies.
         let upper = changes.filter(|(_, change)| {
             (change.inserts() || change.removes()) && height(change.key) > levels
         });
@@ -226,6 +233,8 @@ impl<'c, D: ModuleDevice> TowerBatchUpdate<'c, D> {
                 inputs.add(module, &task);
             }
         }
+        // The copies must agree, so the tasks are repeated until each module has executed them.
+        // They are idempotent.
         let answers = self.host.insist(inputs);
         let mut undone = Vec::new();
         let mut answers = match answers {
@@ -233,6 +242,7 @@ impl<'c, D: ModuleDevice> TowerBatchUpdate<'c, D> {
             Err(error) => {
                 for number in upper {
                     if self.changes[number].inserts() {
+                        // The tower was built, but no copy and no link leads to it.
                         self.unused.push(number);
                     }
                     self.changes[number].error = Some(error.clone());
@@ -248,6 +258,8 @@ impl<'c, D: ModuleDevice> TowerBatchUpdate<'c, D> {
                     Ok([0]) => full(change.key, "a copy of the upper part"),
                     Ok(_) => continue,
                     Err(error) => {
+                        // The module may have executed the task or not, so its copy may differ from
+                        // the others.
                         self.host.broken = Some(error.to_string());
                         error
                     }
@@ -302,10 +314,13 @@ impl<'c, D: ModuleDevice> TowerBatchUpdate<'c, D> {
         let mut numbers: Vec<usize> = changes.map(|(number, _)| number).collect();
         for level in 0..self.host.levels {
             numbers.retain(|&number| height(self.changes[number].key) > level);
+            // Each level is planned apart, because a tower has another left neighbour at each.
             let mut gap: Option<TowerGap> = None;
             for &number in &numbers {
                 let change = &self.changes[number];
                 let step = self.search.path(change.query)[level];
+                // Changes with the same old neighbour belong to one gap. Its end is known only when
+                // the last of them is.
                 let mut here = match gap.take() {
                     Some(gap) if gap.last_old == step.node => gap,
                     former => {
@@ -327,11 +342,13 @@ impl<'c, D: ModuleDevice> TowerBatchUpdate<'c, D> {
                         key: change.key,
                         tower: change.tower,
                     };
+                    // The part up to the new tower is complete. The gap continues from it.
                     TowerGap { next: link, ..here }.close(level, &mut new, &mut old);
                     here.before = change.tower;
                     here.is_new = true;
                     here.has = step.right;
                 } else {
+                    // The removed tower is skipped: the gap ends at its neighbour.
                     here.last_old = change.tower;
                     here.next = self.links[change.links + level];
                 }
@@ -359,6 +376,7 @@ impl<'c, D: ModuleDevice> TowerBatchUpdate<'c, D> {
         } else {
             settings
         };
+        // A link that is set twice has the same value, so these tasks may be repeated, too.
         for setting in settings {
             let (at, level, link) = (setting.tower.at(), setting.level, setting.link);
             inputs.add(
@@ -366,6 +384,7 @@ impl<'c, D: ModuleDevice> TowerBatchUpdate<'c, D> {
                 &JumpPushTask::Link { at, level, link },
             );
         }
+        // Values are set in the last round of links, which saves a round of their own.
         let changes = if sets { &self.changes[..] } else { &[] };
         for change in changes {
             if let (TowerAction::Set(value), None) = (change.action, &change.error) {
@@ -377,6 +396,7 @@ impl<'c, D: ModuleDevice> TowerBatchUpdate<'c, D> {
         }
         let mut answers = self.host.insist(inputs);
         let mut check = |tower: Pointer| match &mut answers {
+            // The task has no result, but the module replies only if it has executed it.
             Ok(answers) => answers.take(tower.module(), 0).map(|_| ()),
             Err(error) => Err(OperationError::Unknown {
                 what: error.to_string(),
@@ -411,6 +431,7 @@ impl<'c, D: ModuleDevice> TowerBatchUpdate<'c, D> {
             }
         }
         gone.extend(self.unused.iter().map(|&number| &self.changes[number]));
+        // After a failure old links may still lead to removed towers.
         if self.host.broken.is_some() || gone.is_empty() {
             return;
         }
@@ -460,6 +481,7 @@ impl TowerGap {
             change: self.change,
         };
         match self.is_new {
+            // The new tower was built with this link.
             true if self.has == self.next => {}
             true => new.push(setting),
             false => old.push(setting),

@@ -50,6 +50,7 @@ impl Inputs {
 
     /// Adds a task for an existing module.
     pub fn add(&mut self, module: usize, task: &JumpPushTask<'_>) {
+        // A module that does not exist has no output either, so its reply is missing.
         if let Some(words) = self.0.get_mut(module) {
             task.encode(words);
         }
@@ -89,6 +90,8 @@ impl JumpPushOutputs {
         let words = answered.as_ref().map_err(unknown)?;
         let taken = self.taken.get_mut(module).ok_or_else(missing)?;
         let start = *taken as usize;
+        // A shorter output means that the module did not execute all tasks. Later takes from it
+        // fail, too.
         let part = words.get(start..start + count).ok_or_else(missing)?;
         *taken += count as u32;
         Ok(part)
@@ -151,6 +154,8 @@ impl<D: ModuleDevice> JumpPushHost<D> {
                 Ok(answers) => {
                     let pairs = inputs.0.iter_mut().zip(&answers.answered);
                     for (input, answered) in pairs {
+                        // Modules that have replied need not repeat their tasks. Their outputs are
+                        // kept.
                         if answered.is_ok() {
                             input.clear();
                         }
@@ -159,6 +164,7 @@ impl<D: ModuleDevice> JumpPushHost<D> {
                         break;
                     }
                     let Ok(again) = self.round(JumpPushProgram, inputs.clone()) else {
+                        // A refused round changes nothing. The next try has the same inputs.
                         continue;
                     };
                     for (answered, again) in answers.answered.iter_mut().zip(again.answered) {
@@ -181,6 +187,8 @@ impl<D: ModuleDevice> JumpPushHost<D> {
             return Ok(());
         }
         let mut inputs = self.inputs();
+        // The first tower has all levels, so that each search has a node to begin at. Its key is
+        // never compared.
         let links = vec![0; self.levels * 2];
         let (key, value) = (0, 0);
         inputs.add(

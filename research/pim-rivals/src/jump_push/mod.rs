@@ -109,6 +109,7 @@ impl<D: ModuleDevice + Send> OrderedIndex<Words> for JumpPush<D> {
         while start < operations.len() {
             let end = run::end(operations, start);
             if let Err(error) = JumpPushRun::execute(host, input, &mut output, start..end) {
+                // Nothing was done, so the batch as a whole is refused.
                 if start == 0 {
                     host.tell();
                     return Err(error);

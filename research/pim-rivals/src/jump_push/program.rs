@@ -25,6 +25,8 @@ impl ModuleProgram for Floors {
         for (number, &key) in input.iter().enumerate() {
             module.begin(number);
             module.instructions(INSTRUCTIONS_PER_TASK);
+            // The node of the lower part where the search continues is the value of the upper
+            // tower.
             output.push(upper.floor(module, key).map_or(0, |(_, tower)| tower));
         }
         Ok(())
@@ -77,6 +79,7 @@ fn work<M: WorkMeter>(module: &mut Module<'_, M>, task: &JumpPushTask<'_>, outpu
         }
         JumpPushTask::Make { key, value, links } => {
             let made = module.allocate(ENTRY_WORDS + links.len());
+            // The tower is written by one copy.
             if let Ok(at) = made {
                 let mut tower = Vec::with_capacity(ENTRY_WORDS + links.len());
                 tower.extend([key, value]);
@@ -133,6 +136,7 @@ fn step<M: WorkMeter>(
     output: &mut Vec<u64>,
 ) {
     let first = output.len();
+    // The word is written when the step is known, but the links of its path follow it.
     output.push(0);
     let mut down = 0;
     while down <= level {
@@ -146,6 +150,7 @@ fn step<M: WorkMeter>(
         if way.recorded {
             output.extend([link.key, link.tower.word()]);
         }
+        // As published, each level down is a step of its own, although it stays in the tower.
         if !way.descends {
             break;
         }
@@ -162,6 +167,7 @@ fn list<M: WorkMeter>(
     output: &mut Vec<u64>,
 ) {
     let first = output.len();
+    // The number of towers is known only after them.
     output.push(0);
     let Ok(upper) = PimSkipList::of_root(module) else {
         return;

@@ -71,6 +71,7 @@ pub fn end(operations: &[IndexOperation<Words>], start: usize) -> usize {
     let mut removes = false;
     let rest = operations.iter().enumerate().skip(start);
     for (position, operation) in rest {
+        // The search of the run would find the entry that the remove takes away, and stop there.
         if operation.is_ordered() && removes {
             return position;
         }
@@ -104,6 +105,7 @@ impl<'b> JumpPushRun<'b> {
         run.items
             .sort_unstable_by_key(|item| (item.key, !item.strict));
         host.work.sorted += run.items.len() as u64;
+        // Only refused operations and empty scans are left, which have their outcomes.
         if run.items.is_empty() {
             return Ok(());
         }
@@ -130,8 +132,10 @@ impl<'b> JumpPushRun<'b> {
         let writes = operations.iter().any(IndexOperation::is_write);
         self.items.reserve(operations.len());
         for (operation, position) in operations.iter().zip(self.positions.start as u32..) {
+            // A strict search ends below its key, and so records the links that lead to it.
             let (key, strict) = match *operation {
                 IndexOperation::Refused => continue,
+                // Without writes in the run, a get needs no grouping with others on its key.
                 IndexOperation::Get { key } if !writes => (key, false),
                 IndexOperation::Predecessor { key } => (key, false),
                 IndexOperation::Successor { key } => (key, true),
@@ -167,6 +171,8 @@ impl<'b> JumpPushRun<'b> {
                 let operation = &self.input.operations()[position as usize];
                 operation.is_write()
             };
+            // A key that is written is searched once for all operations on it, which are replayed
+            // on the host.
             if positions.clone().any(is_write) {
                 let what = For::Change(changes.len() as u32);
                 let strict = true;
@@ -213,6 +219,8 @@ impl<'b> JumpPushRun<'b> {
     ) -> Result<RunSearchResult, OperationError> {
         host.begin()?;
         let queries = self.items.iter().map(|item| {
+            // Recording a path costs words in each round, so only the levels that are needed later
+            // are recorded: those of links that change, or that a scan follows.
             let recorded = match item.what {
                 For::Change(change) => height(changes[change as usize].key).min(host.levels),
                 For::Read(position) => match self.operation(position) {
@@ -233,6 +241,8 @@ impl<'b> JumpPushRun<'b> {
                     IndexOperation::Scan { .. } => None,
                     IndexOperation::Successor { .. } => right(),
                     _ => {
+                        // The first tower has no key, so a search that ends there has found
+                        // nothing.
                         let node = search.queries[query].node;
                         return if node == head { Pointer::NULL } else { node };
                     }
@@ -289,6 +299,7 @@ impl<'b> JumpPushRun<'b> {
             change.action = match (before, after) {
                 (None, Some(value)) => TowerAction::Insert(value),
                 (Some(_), None) => TowerAction::Remove,
+                // A value that is set to itself needs no task.
                 (Some(before), Some(value)) if before != value => TowerAction::Set(value),
                 _ => TowerAction::Keep,
             };
@@ -322,6 +333,7 @@ impl<'b> JumpPushRun<'b> {
                 }
                 _ => value,
             };
+            // Without room the key stays absent, and later operations must see that.
             if is_full && value.is_none() && after.is_some() {
                 each(position, value, None);
             } else {
@@ -339,6 +351,8 @@ impl<'b> JumpPushRun<'b> {
         found: &RunSearchResult,
         changes: &[TowerChange],
     ) {
+        // Ordered operations see the writes before them, which the search has not seen. Without
+        // any, the log is not needed.
         let keeps_log = self.has_ordered && !changes.is_empty();
         let mut log: Vec<(u32, u64, WrittenKeyState)> = Vec::new();
         let groups = self.points.chunk_by(|one, next| one.0 == next.0);
@@ -346,6 +360,8 @@ impl<'b> JumpPushRun<'b> {
             debug_assert_eq!(group[0].0, change.key);
             let key = change.key;
             let before = found.entries[change.query].map(|entry| entry.1);
+            // A full module fails only the operations that need the new tower. Others, such as a
+            // get, still have outcomes.
             let is_full = before.is_none()
                 && matches!(change.error, Some(OperationError::OutOfMemory { .. }));
             if let (Some(error), false) = (&change.error, is_full) {
@@ -395,6 +411,7 @@ impl<'b> JumpPushRun<'b> {
             For::Change(_) => None,
         });
         let mut reads: Vec<(u32, u32)> = reads.collect();
+        // The reads are in the order of keys. To meet each write in time, both go by position.
         if !log.is_empty() {
             log.sort_unstable_by_key(|entry| entry.0);
             reads.sort_unstable();
@@ -418,6 +435,7 @@ impl<'b> JumpPushRun<'b> {
                     output.value(place, key, value);
                 }
                 IndexOperation::Predecessor { key } => {
+                    // Only writes between the found key and the searched one can be nearer.
                     let least = entry.map_or(0, |entry| entry.0);
                     let mut written = overlay.range(least..=key).rev();
                     match first(&mut written, entry) {
@@ -474,6 +492,8 @@ fn first<'o>(
         match written {
             WrittenKeyState::Value(value) => return Ok(Some((key, *value))),
             WrittenKeyState::Unknown(error) => return Err(error.clone()),
+            // A key that was absent and stays so does not hide the next one. A removed key cannot
+            // occur: removes end the run.
             WrittenKeyState::Nothing => {}
         }
     }
@@ -508,12 +528,14 @@ fn merge(
         while let Some(entry) = found.next_if(|entry| is_before(entry.0)) {
             merged.push(entry);
         }
+        // An unknown state beyond the limit must not fail the scan.
         if merged.len() >= limit {
             break;
         }
         match written {
             WrittenKeyState::Value(value) => {
                 merged.push((key, *value));
+                // The write replaces the entry of the list.
                 found.next_if(|entry| entry.0 == key);
             }
             WrittenKeyState::Unknown(error) => return Err(error.clone()),

@@ -81,6 +81,7 @@ pub fn run<D: ModuleDevice>(
     loop {
         let mut inputs = host.inputs();
         for (number, scan) in scans.iter_mut().enumerate() {
+            // All that was begun is read, so a scan that still lacks entries begins farther left.
             if scan.visits.is_empty() && scan.ask.is_none() && scan.error.is_none() {
                 scan.go_left(host.head, search);
             }
@@ -91,6 +92,7 @@ pub fn run<D: ModuleDevice>(
                     limit,
                     descends: scan.range.descends,
                 };
+                // All modules have the upper part, so the scans are dealt out.
                 inputs.add(number % modules, &task);
             }
             for visit in &scan.visits {
@@ -126,6 +128,7 @@ pub fn run<D: ModuleDevice>(
                 }
             }
             scan.forget();
+            // A failed scan has no result, so it must not cause further rounds.
             if scan.error.is_some() {
                 scan.visits.clear();
             }
@@ -174,6 +177,8 @@ impl JumpPushScan {
                 last: range.to,
             });
         } else if range.limit >> levels > 0 && top.right.precedes(range.to, false) {
+            // The wanted keys lie below several upper towers. Listing these first lets all their
+            // parts be read at once.
             let JumpPushRange { from, to, .. } = range;
             let limit = scan.towers_wanted(levels);
             scan.ask = Some(Ask { from, to, limit });
@@ -204,6 +209,7 @@ impl JumpPushScan {
     fn follow(&mut self, links: &[TowerLink], last: u64) {
         let mut last = last.min(self.range.to);
         for (level, link) in links.iter().enumerate().rev() {
+            // The levels below lead only to keys before the range.
             if last < self.range.from {
                 return;
             }
@@ -214,6 +220,7 @@ impl JumpPushScan {
                     levels: level + 1,
                     last,
                 });
+                // The tower reads on from its own key, so the level below stops before it.
                 match link.key.checked_sub(1) {
                     Some(before) => last = before,
                     None => return,
@@ -226,6 +233,8 @@ impl JumpPushScan {
     fn read(&mut self, visit: TowerRead, words: &[u64], is_head: bool) {
         let (key, value) = (words[0], words[1]);
         if !is_head {
+            // The least key that was read bounds the part to the left, even if it is outside the
+            // range.
             self.least = self.least.min(key);
             if (self.range.from..=self.range.to).contains(&key) {
                 self.entries.push((key, value));
@@ -245,6 +254,7 @@ impl JumpPushScan {
             return;
         }
         let within = self.range.from..=self.range.to;
+        // Keys of towers that are yet to be read count, too, because their links have named them.
         let known = self.visits.iter().filter_map(|visit| visit.key);
         let known = known.chain(self.entries.iter().map(|entry| entry.0));
         let mut known: Vec<u64> = known.filter(|key| within.contains(key)).collect();
@@ -256,16 +266,19 @@ impl JumpPushScan {
             return;
         };
         if self.range.descends {
+            // The wanted keys are the greatest.
             let last = known.len() - 1 - last;
             self.range.from = *known.select_nth_unstable(last).1;
         } else {
             self.range.to = *known.select_nth_unstable(last).1;
         }
+        // The range shrinks to the wanted keys, which also stops the links that lead beyond.
         let JumpPushRange { from, to, .. } = self.range;
         self.entries.retain(|&(key, _)| (from..=to).contains(&key));
         let descends = self.range.descends;
         self.visits.retain(|visit| match visit.key {
             Some(key) if !descends => key <= to,
+            // A tower whose key is unknown or below the range may still lead into it.
             _ => visit.last >= from,
         });
     }
@@ -279,12 +292,14 @@ impl JumpPushScan {
             descends,
             ..
         } = self.range;
+        // At the first tower, or with the least key of the range read, nothing is left.
         let is_done = self.begin == head || self.least <= from;
         if !descends || is_done || self.entries.len() as u64 >= limit {
             return;
         }
         let path = search.path(self.query);
         let higher = path.iter().enumerate().skip(self.level + 1);
+        // A higher level at the same node adds nothing to the left.
         let mut higher = higher.filter(|(_, step)| step.node != self.begin);
         let to = self.least - 1;
         match higher.next() {
@@ -330,6 +345,7 @@ impl JumpPushScan {
                 return;
             }
             let mut last = Some(ask.to);
+            // Each tower is followed up to the key of the one to its right.
             for link in &upper {
                 let Some(to) = last else {
                     break;
@@ -338,6 +354,7 @@ impl JumpPushScan {
                 last = link.key.checked_sub(1);
             }
             if upper.is_empty() {
+                // No upper tower is before the range, so the rest follows the first tower.
                 self.enter_left(head, None, levels, ask.to);
             }
         } else {
@@ -363,6 +380,7 @@ impl JumpPushScan {
             return Err(error);
         }
         let mut entries = self.entries;
+        // Towers arrive round by round, not by keys.
         entries.sort_unstable_by_key(|entry| entry.0);
         debug_assert!(entries.is_sorted_by(|one, other| one.0 < other.0));
         if self.range.descends {

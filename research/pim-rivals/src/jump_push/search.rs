@@ -84,6 +84,8 @@ impl JumpPushSearch {
         let mut steps = 0;
         for (position, query) in search.queries.iter_mut().enumerate() {
             if count > APART_MIN && position % APART_MIN == 0 {
+                // These paths tell later queries where to begin, so they are recorded at all
+                // levels.
                 query.recorded = host.levels as u8;
             }
             query.path = steps;
@@ -92,6 +94,7 @@ impl JumpPushSearch {
         search.steps = vec![TowerPathStep::default(); steps as usize];
         search.search_upper(host)?;
         let mut apart = APART_MIN;
+        // The first queries are so few that they cannot gather at a node.
         while apart * 2 < count {
             apart *= 2;
         }
@@ -102,6 +105,7 @@ impl JumpPushSearch {
                 apart /= 2;
                 let between = (apart..count).step_by(2 * apart);
                 let between: Vec<u32> = between.map(|query| query as u32).collect();
+                // Each step halves the distance, so between two known paths there is one new query.
                 search.begin(host, &between, apart);
                 search.push(host, between)?;
             }
@@ -179,6 +183,7 @@ impl JumpPushSearch {
                 over => (query - over, query - over + apart),
             };
             let failed = |query: usize| self.queries.get(query).is_none_or(|query| query.failed);
+            // Such a query begins at its node of the upper part, as the first ones do.
             if failed(before) || failed(behind) {
                 continue;
             }
@@ -191,6 +196,7 @@ impl JumpPushSearch {
             while common > 0 && is_common(common - 1) {
                 common -= 1;
             }
+            // The neighbours share no node, so the upper part leads nearer.
             if common == host.levels {
                 continue;
             }
@@ -224,6 +230,7 @@ impl JumpPushSearch {
                 let query = &self.queries[*query as usize];
                 (query.node, query.left)
             };
+            // Queries are sorted, so those at one node are adjacent.
             groups.clear();
             let mut inputs = host.inputs();
             for group in active.chunk_by(|one, next| options.pulls && at(one) == at(next)) {
@@ -231,6 +238,7 @@ impl JumpPushSearch {
                 let query = self.queries[group[0] as usize];
                 let (level, at) = (usize::from(query.left) - 1, query.node.at());
                 let task = if group.len() > 1 {
+                    // One link serves all queries at the node, which the host compares itself.
                     host.pulled += 1;
                     JumpPushTask::Look { at, level }
                 } else {
@@ -259,6 +267,7 @@ impl JumpPushSearch {
                             let words = answers.take(module, LINK_WORDS)?;
                             self.go_down(query, TowerLink::from_words(words[0], words[1]));
                         }
+                        // Recorded levels were counted by `go_down`.
                         if !way.recorded {
                             self.queries[query].left -= (word >> 56) as u8;
                         }
@@ -271,6 +280,7 @@ impl JumpPushSearch {
                     }
                     continue;
                 }
+                // Each query of the group reads the link that was sent once.
                 host.work.words += group.len() as u64;
                 match answers.take(module, LINK_WORDS) {
                     Ok(words) => {
@@ -298,6 +308,8 @@ impl JumpPushSearch {
     fn way(&self, query: JumpPushQuery, descends: bool) -> QueryStepMode {
         QueryStepMode {
             strict: query.strict,
+            // A step that goes down several levels records all of them or none. Levels above the
+            // recorded ones are dropped by `go_down`.
             recorded: query.recorded >= query.left || descends && query.recorded > 0,
             descends,
         }
@@ -337,6 +349,7 @@ impl JumpPushSearch {
                 true => Pointer::NULL,
                 false => wanted(self, query),
             };
+            // Queries are in the order of keys, so equal nodes are adjacent.
             let is_again = pulls && !tower.is_null() && towers.last() == Some(&tower);
             host.pulled += u64::from(is_again && !was_pulled);
             was_pulled = is_again;
@@ -358,6 +371,7 @@ impl JumpPushSearch {
             let entry = match again {
                 _ if tower.is_null() => None,
                 Some(last) => {
+                    // The result that it shares is missing, too.
                     if let Some(error) = self.error(last).cloned() {
                         self.fail(query, error);
                     }

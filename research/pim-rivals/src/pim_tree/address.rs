@@ -31,6 +31,7 @@ impl ModuleAddress {
 /// Returns the module of the data node of a key (level 0), or of a chunk of a level that begins
 /// with the key.
 pub(super) fn place(key: u64, level: usize, modules: usize) -> usize {
+    // The level is hashed, too, so that the chunks of one first key lie in different modules.
     let mixed = mix(mix(key).wrapping_add(level as u64 + 1));
     ((u128::from(mixed) * modules as u128) >> 64) as usize
 }
@@ -42,6 +43,8 @@ pub(super) fn height(key: u64) -> u8 {
     if key == 0 {
         return 0;
     }
+    // The constant makes the height independent of the module, which follows from a hash of the
+    // same key.
     let zeros = mix(key ^ 0x9e37_79b9_7f4a_7c15).trailing_zeros();
     (zeros / PROMOTION_BITS).min(LEVELS as u32) as u8
 }

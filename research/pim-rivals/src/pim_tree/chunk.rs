@@ -101,6 +101,8 @@ impl PimTreeChunk {
         match chunk.reserve(module, capacity.max(1)) {
             Ok(()) => Ok(chunk),
             Err(fault) => {
+                // The header names the blocks that were allocated so far, so they are freed with
+                // it.
                 chunk.free(module, first);
                 Err(fault)
             }
@@ -149,6 +151,7 @@ impl PimTreeChunk {
         if header.blocks >= wanted {
             return Ok(());
         }
+        // The header has no address of the last block, because changes need it rarely.
         let mut last = header.block;
         for _ in 1..header.blocks {
             last = module.read(last, 1)[0] as u32;
@@ -161,6 +164,8 @@ impl PimTreeChunk {
             }
             last = block;
             header.blocks += 1;
+            // The header is written after each block, so that a full bank leaves no block without
+            // an owner.
             self.set(module, &header);
         }
         Ok(())
@@ -176,6 +181,8 @@ impl PimTreeChunk {
         let (mut block, mut left) = (header.block, header.count);
         while left > 0 && block != 0 {
             module.instructions(INSTRUCTIONS_PER_BLOCK);
+            // The published program compares keys of whole blocks, so all arrays are copied even
+            // where one would do.
             for array in 0..3 {
                 module.read(block + array * ARRAY_WORDS as u32, ARRAY_WORDS);
             }
@@ -238,6 +245,7 @@ impl PimTreeChunk {
                 }
             }
         });
+        // The module cannot be charged within the walk, which has it borrowed.
         for _ in 0..compares {
             module.compare();
         }
@@ -269,12 +277,15 @@ impl PimTreeChunk {
             shadow: add.get(2).map_or(0, |&shadow| shadow as u32),
         });
         if change.truncate.is_none() && change.removes.is_empty() && !change.is_again {
+            // New keys are certainly absent, so no entry is read. A repeated task may find them
+            // present.
             self.append(module, &mut header, adds)?;
         } else {
             let mut entries = Self::entries(module, &header);
             module.instructions(entries.len() as u64 * INSTRUCTIONS_PER_KEY);
             for entry in &mut entries {
                 if dropped(entry) {
+                    // The shadow belongs to the entry alone, so nothing else leads to it.
                     Self::free_shadow(module, entry.shadow);
                     entry.address = ModuleAddress::NONE;
                 }
@@ -305,6 +316,7 @@ impl PimTreeChunk {
         entries: impl ExactSizeIterator<Item = PimTreeEntry>,
     ) -> Result<(), ProgramFault> {
         if header.blocks * WIDTH < header.count + entries.len() {
+            // `reserve` reads the header from the bank, where the count may be an older one.
             self.set(module, header);
             self.reserve(module, entries.len())?;
             if let Some(grown) = self.header(module) {
@@ -331,6 +343,7 @@ impl PimTreeChunk {
 
     /// Frees all empty blocks except one.
     fn trim<M: WorkMeter>(self, module: &mut Module<'_, M>, header: &mut PimTreeHeader) {
+        // One block is kept, so that an empty chunk has a place for its next entry.
         let wanted = header.count.div_ceil(WIDTH).max(1);
         let mut last = header.block;
         for _ in 1..wanted.min(header.blocks) {
@@ -360,6 +373,7 @@ impl PimTreeChunk {
         let Some(header) = self.header(module) else {
             return;
         };
+        // A repeated task may find another chunk at the address, which must stay.
         if header.first != first {
             return;
         }

@@ -48,6 +48,8 @@ impl<D: ModuleDevice> PimTreeHost<D> {
             let outbox = self.requests(wishes, &plan);
             let inbox = self.round(outbox)?;
             let causes = self.take(wishes, &plan, inbox, &mut places);
+            // Nothing is linked yet, so the prepared nodes are given up, and the rest of the wishes
+            // is tried again.
             if !causes.is_empty() {
                 self.give_up(&plan, &places, wishes);
                 blame(wishes, &plan, causes);
@@ -69,6 +71,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
         };
         let mut failed = HashSet::new();
         for (module, words) in copies.into_iter().enumerate() {
+            // The other modules have made the change, so it can only go forward.
             if !words.is_empty() && inbox.error(module).is_some() {
                 self.again.entry(module).or_default().extend(words);
                 failed.insert(module);
@@ -77,6 +80,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
         for (_, wish) in wishes.live() {
             self.count += usize::from(wish.comes());
             self.count -= usize::from(wish.goes());
+            // Its chunk keeps its place without its first key.
             if wish.goes() && wishes.stay && height(wish.key) > 0 {
                 self.hollow += 1;
             }
@@ -113,6 +117,8 @@ impl<D: ModuleDevice> PimTreeHost<D> {
                         outbox.item(module, kind, &[first, outcome.first, more]);
                     }
                 }
+                // The copy in the module of level 2 grows with the chunk, so it needs room there,
+                // too.
                 if level == 1
                     && more > 0
                     && let Some(home) = outcome.address.and_then(|chunk| plan.homes.get(&chunk))
@@ -124,9 +130,11 @@ impl<D: ModuleDevice> PimTreeHost<D> {
         }
         for shadow in &plan.shadows {
             let module = self.module_of(&plan.levels[2].outcomes[shadow.of], 2);
+            // A shadow is a chunk of level 1 in the module of its parent.
             let item = [1, shadow.first, shadow.entries.len() as u64];
             outbox.item(module, ChunkTaskKind::NewChunk, &item);
         }
+        // The upper part is in all modules, so each must have room for it.
         let upper = rises(plan).count() as u64;
         for module in (0..modules).filter(|_| upper > 0) {
             outbox.item(module, ChunkTaskKind::ReserveUpper, &[upper]);
@@ -153,6 +161,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
         let modules = self.modules();
         let mut causes = Vec::new();
         let mut answer = |module: usize, cause: Cause| {
+            // A failed module counts as one without room, because its node is unknown.
             let local = inbox.word(module).unwrap_or(0);
             if local == 0 {
                 causes.push(cause);
@@ -207,6 +216,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
         let mut garbage: Vec<Garbage> = data.collect();
         for (planned, chunks) in plan.levels.iter().zip(&places.chunks) {
             let outcomes = planned.outcomes.iter().zip(chunks);
+            // Existing chunks have only room that they do not use.
             let new = outcomes.filter(|(outcome, _)| outcome.address.is_none());
             garbage.extend(new.map(|(outcome, &chunk)| Garbage::Chunk(chunk, outcome.first)));
         }
@@ -291,6 +301,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
                         }
                     }
                 }
+                // The spare nodes that were not needed return to the bank.
                 if rises {
                     outbox.item(module, ChunkTaskKind::Release, &[0]);
                 }
@@ -326,8 +337,11 @@ impl<D: ModuleDevice> PimTreeHost<D> {
                 Some(place(wish.key, 0, modules)),
                 lowest.get(number).copied(),
             ];
+            // A new value concerns only the data node. An insert or a removal also concerns the
+            // chunk that leads to it.
             let own = own.into_iter().flatten().take(if changes { 2 } else { 1 });
             let mut errors = own.filter_map(|module| inbox.error(module));
+            // A tall key changes chunks of many modules, each of which may be the failed one.
             let is_tall = changes && wishes.height(wish) > 0;
             let error = errors.next().or(if is_tall { any } else { None });
             if wishes.errors[number].is_none() {
@@ -343,6 +357,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
     pub(super) fn build(&mut self) -> Result<(), OperationError> {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
+        // The last of the four chunks is the shadow of the one of level 1.
         let at = [0, 1, 2, 2].map(|level| place(0, level, modules));
         for (module, level) in at.into_iter().zip([0, 1, 2, 1]) {
             outbox.item(module, ChunkTaskKind::NewChunk, &[level, 0, 1]);
@@ -352,6 +367,8 @@ impl<D: ModuleDevice> PimTreeHost<D> {
         }
         let mut inbox = self.round(outbox)?;
         let mut full = Vec::new();
+        // All results are taken before the first failure is returned, so that the chunks that were
+        // made can be freed.
         let mut take = |module: usize| {
             let word = inbox.word(module);
             if let Err(error) = &word {
@@ -456,6 +473,8 @@ fn blame(wishes: &mut Wishes<'_>, plan: &PimTreePlan, causes: Vec<Cause>) {
                 let own = adds.filter(|(_, to)| matches!(to, ChunkChild::Data(_)));
                 let before = blamed.len();
                 blamed.extend(own.map(|&(key, _)| key));
+                // The chunk has no new keys of its own. It grows because another one is merged into
+                // it.
                 is_tall |= blamed.len() == before;
             }
             Cause::Tall => is_tall = true,

@@ -199,6 +199,7 @@ fn run(operations: &[IndexOperation<Words>], start: usize) -> (PimTreeRun, Range
             // These operations belong to runs of either kind.
             _ => continue,
         };
+        // Reads see all writes before them only after these are carried out, so the run ends here.
         if *run.get_or_insert(other) != other {
             return (other.before(), start..number);
         }
@@ -271,6 +272,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
             let mut before = vec![ChunkTaskKind::Again.header(1, 0), 1];
             before.extend_from_slice(words);
             before.extend([ChunkTaskKind::Again.header(1, 0), 0]);
+            // Unconfirmed tasks come first, since the new ones may depend on them.
             before.append(&mut outbox.inputs[module]);
             outbox.inputs[module] = before;
         }
@@ -295,6 +297,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
             };
             outbox.inputs[module].splice(0..0, words);
         }
+        // Starting the modules for nothing would cost as much as a round with tasks.
         if outbox.is_empty() {
             return Ok(PimTreeInbox::new(vec![Ok(Vec::new()); self.modules()]));
         }

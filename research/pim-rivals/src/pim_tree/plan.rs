@@ -114,6 +114,8 @@ impl Level {
             .iter()
             .find(|turn| turn.is_tall && turn.child.is_none());
         match goes {
+            // The first key of the chunk goes, and with it the chunk. Its entries move to the
+            // outcome before it, which is the last of the list.
             Some(turn) => {
                 self.freed.push((chunk.address, turn.key));
                 self.above.push((turn.key, None));
@@ -124,6 +126,8 @@ impl Level {
         }
         let own = self.outcomes.len().wrapping_sub(1);
         let Some(content) = &chunk.content else {
+            // The chunk only gains or loses entries. Its content was not read, because it is not
+            // needed.
             for turn in turns {
                 let outcome = self.last(turn.key)?;
                 match turn.child {
@@ -156,14 +160,17 @@ impl Level {
             match turn.child {
                 None => {
                     entries.next_if(|entry| entry.0 == turn.key);
+                    // A moved entry is dropped simply by not adding it anywhere.
                     if !has_moved {
                         self.outcomes[own].removes.push(turn.key);
                     }
                 }
                 Some(child) => {
+                    // The chunk stayed when its first key was removed, and gets it back.
                     if turn.is_tall && turn.key == content.first {
                         self.filled += 1;
                     } else if turn.is_tall {
+                        // The chunk before the new one ends where the new one begins.
                         self.last(turn.key)?.bound = Some(turn.key);
                         if !has_moved {
                             self.outcomes[own].truncate = Some(turn.key);
@@ -177,6 +184,7 @@ impl Level {
                 }
             }
         }
+        // The last part has the end of the old chunk.
         if has_moved {
             self.last(content.first)?.bound = Some(content.bound);
         }

@@ -48,6 +48,8 @@ impl<D: ModuleDevice> PimTreeHost<D> {
             ChunkTaskKind::Set,
             ChunkTaskKind::Swap,
         ];
+        // Tasks of one kind share a header, so they are sent kind by kind. The results come in the
+        // same order.
         for kind in kinds {
             for group in groups.iter().filter(|group| group.kind == kind) {
                 let (key, module) = (group.key, place(group.key, 0, modules));
@@ -91,7 +93,10 @@ impl<D: ModuleDevice> PimTreeHost<D> {
                 let after = after.value(&input, before);
                 let is_done = match kind {
                     ChunkTaskKind::Probe => after == before,
+                    // The round has set the value if the key was present. An absent one needs a
+                    // node.
                     ChunkTaskKind::Set => before.is_some(),
+                    // A swap expects a value, so it never needs a node.
                     _ => true,
                 };
                 if is_done {
@@ -110,6 +115,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
             return Ok(());
         }
         let mut order: Vec<usize> = (0..wishes.len()).collect();
+        // Chunks are planned in the order of keys, but the results came kind by kind.
         order.sort_unstable_by_key(|&number| wishes[number].key);
         let wishes: Vec<Wish> = order.iter().map(|&number| wishes[number]).collect();
         for ((number, wish), error) in order.iter().zip(&wishes).zip(self.grant(&wishes)) {
@@ -129,6 +135,8 @@ fn groups(input: BatchInput<'_, Words>, sorted: &[(u64, usize)]) -> Vec<KeyOpera
     let mut groups = Vec::with_capacity(sorted.len());
     let mut start = 0;
     for same in sorted.chunk_by(|one, other| one.0 == other.0) {
+        // A single operation can be executed by its module at once. Several are replayed on the
+        // host, which needs only the first value.
         let kind = match (same, operations[same[0].1]) {
             (&[_], IndexOperation::Insert { .. }) => ChunkTaskKind::Set,
             (&[_], IndexOperation::Update { previous, .. })

@@ -170,12 +170,14 @@ impl<D: ModuleDevice> PimTreeHost<D> {
             });
             all_touched.push(touched.collect());
             if level == 1 {
+                // The copy of a chunk of level 1 must be changed with it.
                 for &number in &here {
                     let path = &paths[number];
                     let home = ModuleAddress::new(path.chunks[2].module(), path.shadow);
                     plan.homes.insert(path.chunks[1], home);
                 }
             }
+            // A probe that does not reach the level has no chunk there.
             let mut place = vec![usize::MAX; probes.len()];
             for (number, of) in here.into_iter().zip(of) {
                 place[number] = of;
@@ -209,6 +211,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
                     });
             let planned = Level::plan(touched, &turns_here.collect::<Vec<_>>());
             let planned = planned.map_err(|orphan| Some(lost(orphan.0)))?;
+            // Chunks that begin or end at this level are the changed keys of the next.
             let above = planned.above.iter();
             turns = above
                 .map(|&(key, outcome)| (key, outcome.map(ChunkChild::Chunk), height(key)))
@@ -225,6 +228,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
             .iter()
             .flat_map(|outcome| &outcome.adds);
         let moved: HashSet<ModuleAddress> = adds.filter_map(|(_, child)| at(child)).collect();
+        // These shadows are built again with the chunk that takes their entries.
         plan.homes.retain(|chunk, _| !moved.contains(chunk));
         Ok(plan)
     }
@@ -242,6 +246,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
         let mut wanted: Vec<(usize, usize, u64)> = Vec::new();
         let mut probe = 0;
         for (_, wish) in wishes.changing() {
+            // Probes contain all changed keys in the same order, so one pass finds them.
             while keys[probe] != wish.key {
                 probe += 1;
             }
@@ -251,6 +256,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
             }
         }
         wanted.sort_unstable();
+        // The least key comes first, and decides from where on the shadows are read.
         wanted.dedup_by_key(|&mut (level, number, _)| (level, number));
         let mut outbox = Outbox::new(self.modules());
         for &(level, number, from) in &wanted {
@@ -273,6 +279,8 @@ impl<D: ModuleDevice> PimTreeHost<D> {
             let mut read = || {
                 let mut content = PulledChunk::take_unsorted(&mut inbox, module, level)?;
                 if level == 2 {
+                    // The shadows of moving entries come in the order of the entries as the module
+                    // has them, so these are sorted only afterwards.
                     for &(_, chunk, _) in content.entries.iter().filter(|entry| entry.0 >= from) {
                         let head = inbox.take(module, 2)?;
                         let (bound, count) = (head[0], head[1] as usize);
@@ -287,6 +295,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
             match read() {
                 Ok(content) => place.content = Some(content),
                 Err(error) => {
+                    // The other results are still taken, because each is behind those before it.
                     failed = true;
                     let of = &places[level];
                     let is_there = |key: u64| {
@@ -322,6 +331,7 @@ fn probes(wishes: &Wishes<'_>) -> Vec<ChunkProbe> {
     for (_, wish) in wishes.changing() {
         let height = usize::from(wishes.height(wish));
         if wish.goes() && height > 0 {
+            // The chunk that takes over the entries is the one that has the next lesser key.
             let (key, reach) = (wish.key - 1, height - 1);
             match probes.last_mut() {
                 Some(last) if last.key == key => last.reach = last.reach.max(reach),
@@ -357,6 +367,7 @@ fn known(
     }
     for (wish, place) in wishes.all.iter().zip(&mut wishes.errors) {
         let error = lost.get(&wish.key);
+        // A removal also depends on the probe of the key below its own.
         let error = error.or_else(|| lost.get(&wish.key.checked_sub(1)?));
         if place.is_none() {
             *place = error.cloned();
@@ -390,6 +401,8 @@ fn shadows(levels: &[Level], copies: &Copies) -> Result<Vec<ChunkShadow>, u64> {
                 ChunkChild::At(chunk) => {
                     let (bound, entries) = copies.get(&chunk).ok_or(first)?;
                     let change = existing.get(&chunk);
+                    // The content was read before the changes of this batch, so they are applied
+                    // here.
                     let stays = |key: u64| {
                         change.is_none_or(|change| {
                             change.truncate.is_none_or(|from| key < from)

@@ -39,6 +39,7 @@ impl ModuleProgram for PimTreeProgram {
         if input.is_empty() {
             return Ok(());
         }
+        // Headers of upper part and table lie side by side, so one word leads to both.
         if module.root() == 0 {
             let root = module.allocate(upper::HEADER_WORDS + hash_table::HEADER_WORDS)?;
             module.set_root(root.into());
@@ -71,6 +72,8 @@ impl ModuleProgram for PimTreeProgram {
                 return Err(unknown);
             };
             rest = behind;
+            // Items without a chunk are tasks of their own, and may run in different threads. Those
+            // of a chunk share its copy.
             if at == 0 {
                 for item in items.chunks_exact(kind.words()) {
                     module.begin(number);
@@ -164,6 +167,7 @@ impl PimTreeModule {
                 PimTreeChunk(chunk as u32).free(module, first)
             }
             (ChunkTaskKind::FreeData, &[node, key]) => {
+                // The node may be freed already, and its words used for another.
                 if module.read(node as u32, 1)[0] == key {
                     module.free(node as u32, DATA_WORDS);
                 }
@@ -235,6 +239,8 @@ impl PimTreeModule {
             module.free(node, DATA_WORDS);
             return Err(fault);
         }
+        // The room must suffice for all nodes that are prepared before the first is put into the
+        // table.
         self.coming += 1;
         module.write(node, &[key, value, height(key).into()]);
         Ok(node)
@@ -260,6 +266,7 @@ impl PimTreeModule {
             }
             (ChunkTaskKind::Floor, keys) => {
                 self.find(module, header, keys, false);
+                // The chunk may have lost its first key, so the neighbour may be to the left of it.
                 let first = header.map_or(0, |header| header.first);
                 for (found, &key) in self.found.iter().zip(keys) {
                     match found {
@@ -352,6 +359,7 @@ impl PimTreeModule {
         let upper = std::mem::take(&mut self.found);
         let is_upper = header.is_some_and(|header| header.level == 2);
         let mut start = 0;
+        // Sorted keys with one parent are adjacent, so each shadow is copied once.
         for group in upper.chunk_by(|one, other| one == other) {
             let here = &keys[start..start + group.len()];
             let via = group[0].unwrap_or(PimTreeEntry::NONE);
@@ -374,6 +382,7 @@ impl PimTreeModule {
             }
             start += here.len();
         }
+        // The larger of the two buffers is kept.
         self.found = upper;
     }
 }

@@ -28,6 +28,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
         range: Range<usize>,
     ) -> Result<(), OperationError> {
         let operations = input.operations();
+        // The gets of the run come first. Nothing in it writes, so their order does not matter.
         self.points(input, output, range.clone())?;
         let mut sorted: Vec<Owned> = Vec::new();
         let mut scans = Vec::new();
@@ -47,6 +48,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
         self.sorted(sorted.len());
         let mut wanted: Vec<(u64, NeighbourSide)> =
             sorted.iter().map(|&(wanted, _)| wanted).collect();
+        // Equal searches are made once, however many operations want the result.
         wanted.dedup();
         let found = self.beside(&wanted)?;
         let mut at = 0;
@@ -71,6 +73,8 @@ impl<D: ModuleDevice> PimTreeHost<D> {
         }
         let mut open: Vec<(u64, NeighbourSide)> = wanted.to_vec();
         let mut owners: Vec<usize> = (0..wanted.len()).collect();
+        // A chunk without entries on the wanted side leads to its neighbour, which takes another
+        // try.
         while !open.is_empty() {
             let keys: Vec<u64> = open.iter().map(|&(key, _)| key).collect();
             let paths = self.locate(&keys, |_| false)?;
@@ -95,6 +99,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
         let mut outbox = Outbox::new(modules);
         let mut asked = Neighbour::None;
         for (neighbour, &(_, side)) in neighbours.iter().zip(open) {
+            // Adjacent searches often end at the same node.
             if *neighbour == asked {
                 continue;
             }

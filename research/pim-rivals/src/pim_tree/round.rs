@@ -48,6 +48,7 @@ impl Outbox {
         count: usize,
         chunk: u32,
     ) -> &mut Vec<u64> {
+        // Items after this task belong behind it, so they need a new header.
         self.open[module] = CLOSED;
         let input = &mut self.inputs[module];
         input.push(kind.header(count, chunk));

@@ -44,6 +44,8 @@ impl PimTreeScan {
     /// Returns the number of chunks of a level that are probably enough. A chunk has 16 entries on
     /// average.
     fn chunks_wanted(&self, level: usize) -> usize {
+        // A quarter more than the average and three chunks more make it likely that one pass is
+        // enough.
         (0..=level).fold(self.wanted, |entries, _| entries / 16 + entries / 64 + 3)
     }
 
@@ -154,6 +156,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
             })
         });
         let mut cursors: Vec<PimTreeScan> = cursors.collect();
+        // Scans that have not enough entries after all levels begin again behind what they have.
         while self.is_built && cursors.iter().any(PimTreeScan::is_open) {
             self.uppers_of(&mut cursors)?;
             for level in [2, 1] {
@@ -218,10 +221,12 @@ impl<D: ModuleDevice> PimTreeHost<D> {
             let chunk = same[0].0;
             let (mut from, mut to) = (same[0].1, same[0].2);
             for other in same {
+                // One read covers all scans of the chunk. Each takes its part.
                 (from, to) = (from.min(other.1), to.max(other.2));
             }
             if same.len() > PULLED {
                 self.pulled += 1;
+                // A chunk that many scans read is pulled as a whole, as in a search.
                 (from, to) = (0, u64::MAX);
             }
             let words = outbox.at(chunk.module(), ChunkTaskKind::Range, 2, chunk.local());
@@ -273,6 +278,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
                     Err(error) => cursor.error = Some(error),
                 }
             }
+            // Data nodes beyond the limit are not read.
             own.truncate(cursor.wanted);
             own.iter().for_each(|&entry| is_wanted[entry] = true);
             slices.push((number, own));

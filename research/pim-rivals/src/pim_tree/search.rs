@@ -181,6 +181,8 @@ impl<D: ModuleDevice> PimTreeHost<D> {
             upper.retain(|group| !hot(group));
             self.pull_into(keys, &mut paths, &pulled, 2)?;
         }
+        // Without bias the shadows lead from level 2 to level 0 within the module, and level 1 is
+        // never asked.
         let lower: Vec<_> = match is_biased {
             true => groups(&paths, chunk(1)),
             false => Vec::new(),
@@ -273,6 +275,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
         let start = order.len();
         order.extend(lower);
         order.extend(pulled);
+        // Tasks of level 1 were added in the order of keys, pulled or not.
         order[start..].sort_by_key(|asked| asked.1.start);
         order
     }
@@ -353,6 +356,8 @@ impl<D: ModuleDevice> PimTreeHost<D> {
                 continue;
             }
             for part in wanted[range.clone()].chunks(PUSHED) {
+                // Both sides of a part are adjacent in the output, so they are read in this order,
+                // too.
                 for (side, kind) in [
                     (NeighbourSide::Below, ChunkTaskKind::Floor),
                     (NeighbourSide::Above, ChunkTaskKind::Ceiling),
@@ -465,6 +470,7 @@ fn descend(
 
 /// Returns the neighbour of a key in a pulled chunk of level 0.
 fn beside(content: &PulledChunk, (key, side): (u64, NeighbourSide)) -> Neighbour {
+    // A chunk that does not cover the key was reached through a parent whose module failed.
     if !content.covers(key) {
         return Neighbour::Lost(lost(key));
     }

@@ -80,6 +80,7 @@ impl Upper {
             let words = module.read(at, NODE_WORDS);
             let count = words[0] as u32 as usize;
             let keys = &words[KEYS as usize..][..count];
+            // A key below the first of the tree is in no chunk.
             let slot = keys.partition_point(|&other| other <= key).checked_sub(1)?;
             let (child, is_leaf) = (words[CHILDREN as usize + slot], words[0] >> 32 == 1);
             // The node is scanned, as published.
@@ -124,6 +125,7 @@ impl Upper {
         node.keys.iter().for_each(|_| module.compare());
         let end = node.keys.partition_point(|&key| key <= to);
         let start = node.keys.partition_point(|&key| key <= from);
+        // The child before the first greater key may contain keys of the range.
         let start = start.saturating_sub(1).min(end);
         for number in 0..end - start {
             if found.len() >= limit {
@@ -157,6 +159,7 @@ impl Upper {
         let wanted = (more * (levels + 2)).min((8 * nodes + more).div_ceil(7) + levels + 4);
         while self.word(module, 3) < wanted {
             let node = module.allocate(NODE_WORDS)?;
+            // The spare nodes form a list, by their second words.
             let spare = [self.word(module, 3) + 1, node.into()];
             module.write(node + 1, &[self.word(module, 4)]);
             module.write(self.0 + 3, &spare);
@@ -214,6 +217,7 @@ impl Upper {
         let Some((split, right)) = self.insert_in(module, root, key, chunk)? else {
             return Ok(());
         };
+        // The root was divided, so the tree gets one more level.
         let top = self.node(module)?;
         let first = Self::load(module, root).keys[0];
         let node = UpperNodeCopy {
@@ -240,6 +244,7 @@ impl Upper {
         let slot = node.keys.partition_point(|&other| other <= key);
         let (key, child) = if node.is_leaf {
             if slot > 0 && node.keys[slot - 1] == key {
+                // A repeated task finds the key, and replaces its chunk by the same.
                 node.children[slot - 1] = child;
                 Self::store(module, at, &node);
                 return Ok(None);
@@ -263,6 +268,7 @@ impl Upper {
                 keys: node.keys.split_off(half),
                 children: node.children.split_off(half),
             };
+            // The node on the left keeps its address, so that its parent need not change.
             let right = self.node(module)?;
             Self::store(module, right, &other);
             divided = Some((other.keys[0], right));
@@ -279,6 +285,7 @@ impl Upper {
         }
         self.remove_in(module, root, key);
         let (mut root, mut node) = (root, Self::load(module, root));
+        // A root with one child would only lengthen each search.
         while !node.is_leaf && node.keys.len() == 1 {
             self.give(module, root);
             root = node.children[0] as u32;
@@ -306,6 +313,7 @@ impl Upper {
             false => self.remove_in(module, node.children[slot] as u32, key),
         };
         match left {
+            // The first key of the child has not changed, so this node stays as it is.
             Some(first) if first == node.keys[slot] => return node.keys.first().copied(),
             Some(first) => node.keys[slot] = first,
             None => {
