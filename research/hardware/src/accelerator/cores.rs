@@ -220,6 +220,7 @@ impl<T: HardwareTraversal> Cores<T> {
     }
 
     fn send(&mut self, now: VirtualTime, core: usize, outcome: CoreSendReason) {
+        debug_assert!(self.cores.get(core).is_some_and(Option::is_some));
         self.cause(now + self.parameters.send, CoresEvent::Sent(core, outcome));
     }
 }

@@ -65,6 +65,7 @@ impl CxlParameters {
             hit_rate,
             crossings,
         } = *load;
+        debug_assert!((0.0..=1.0).contains(&hit_rate));
         let missed = 1.0 - hit_rate;
         let hits = nodes * self.cache * hit_rate;
         let logic = nodes * self.processor_logic;

@@ -119,6 +119,7 @@ impl TranslationTable {
                 // As large as its alignment and the remaining addresses allow.
                 let shift = start.trailing_zeros().min(left.ilog2());
                 start += 1 << shift;
+                debug_assert!(start <= end);
                 entries += 1;
             }
         }

@@ -157,6 +157,7 @@ impl<O: DramCommandObserver> Channel<O> {
 
     /// Accepts a request at the current clock of the channel, which must have room.
     pub(super) fn submit(&mut self, address: u64, place: DramLocation, access: DramAccess) {
+        debug_assert!(self.has_room(access));
         let clock = self.clock;
         let entry = BankRequest {
             address,
@@ -251,6 +252,7 @@ impl<O: DramCommandObserver> Channel<O> {
     }
 
     fn tick(&mut self, clock: u64) {
+        debug_assert!(clock >= self.clock, "executed clocks do not come back");
         self.refresh.tick(clock);
         let sent = self
             .send_for_refresh(clock)
@@ -403,6 +405,7 @@ impl<O: DramCommandObserver> Channel<O> {
         let entry = waiting.remove(index);
         let bank = entry.bank as usize;
         self.queues[bank].push(entry, &self.device);
+        debug_assert!(self.queues[bank].len() <= self.commands_per_bank);
         self.queued += 1;
         self.ready[bank] = 0;
     }

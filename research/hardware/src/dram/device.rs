@@ -256,6 +256,7 @@ impl DramDevice {
     }
 
     fn activate(&mut self, bank: usize, row: u32, clock: u64) {
+        debug_assert_ne!(row, CLOSED);
         let gaps = &self.gaps;
         let state = &mut self.banks[bank];
         state.row = row;

@@ -105,6 +105,7 @@ impl AddressMap {
                 DramAddressField::Row => parameters.rows,
                 DramAddressField::Column => parameters.columns,
             };
+            debug_assert!(values.is_power_of_two(), "a field is a number of bits");
             let mask = u64::from(values - 1);
             decoder.cut[field as usize] = AddressFieldBits { shift, mask };
             shift += values.trailing_zeros();

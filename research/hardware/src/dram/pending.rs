@@ -60,6 +60,7 @@ impl PendingLines {
     }
 
     pub(super) fn written(&mut self, address: u64) {
-        self.writes.remove(&address);
+        let was_waiting = self.writes.remove(&address);
+        debug_assert!(was_waiting, "each write that is queued waits");
     }
 }

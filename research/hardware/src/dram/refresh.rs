@@ -40,6 +40,7 @@ impl Refresh {
 
     /// Updates the ranks that are due. Call it at each clock at which something happens.
     pub(super) fn tick(&mut self, clock: u64) {
+        debug_assert!(clock <= self.next, "no refresh is passed over");
         if clock == self.next {
             self.due.push_back(self.next_rank);
             self.next_rank = (self.next_rank + 1) % self.ranks;
@@ -61,6 +62,7 @@ impl Refresh {
 
     /// Records that the rank whose refresh has begun has been refreshed.
     pub(super) fn done(&mut self) {
+        debug_assert!(self.begun);
         self.due.pop_front();
         self.begun = false;
     }

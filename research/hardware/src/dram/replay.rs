@@ -61,6 +61,7 @@ impl Replay {
             clock += 1;
         }
         let clock = self.memory.submit(request.address, request.access, clock);
+        debug_assert!(clock >= self.clock);
         if clock != self.clock {
             (self.clock, self.accepted) = (clock, 0);
         }

@@ -112,6 +112,7 @@ impl DramEnergy {
             idd4w,
             idd5ab,
         } = parameters.currents;
+        debug_assert!(active <= clocks, "a row is open for a part of the time");
         let (ras, rp) = (parameters.t_ras as f64, parameters.t_rp as f64);
         let burst = parameters.burst as f64;
         let clock_ns = parameters.clock_ns();

@@ -115,6 +115,10 @@ impl ModuleParameters {
     /// Returns the time of a module's program: that of its processor, its engine or the slowest of
     /// its threads, whichever is longest.
     pub fn kernel(&self, account: &ModuleAccount) -> VirtualTime {
+        debug_assert_eq!(
+            account.threads.iter().map(|thread| thread.0).sum::<u64>(),
+            account.totals.instructions
+        );
         let busy = account.threads.iter().filter(|thread| **thread != (0, 0.0));
         let threads = (busy.count() as f64).max(1.0);
         let instructions = self.instructions * account.totals.instructions as f64;

@@ -38,6 +38,7 @@ impl LabelBuckets {
                 least = size + 1;
             }
         }
+        debug_assert!(runs(&counts, least) <= self.buckets);
         let (mut bucket, mut taken) = (0, 0);
         for (label, count) in counts.iter().enumerate() {
             if taken + count > least && taken > 0 {

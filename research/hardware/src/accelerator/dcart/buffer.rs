@@ -138,6 +138,8 @@ impl LineBuffer {
         self.entries[place as usize] = entry;
         self.places.insert(line, place);
         self.link(place, owner);
+        debug_assert!(self.places.len() <= self.capacity);
+        debug_assert_eq!(self.places.len() + self.unused.len(), self.entries.len());
         written
     }
 

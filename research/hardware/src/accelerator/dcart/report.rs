@@ -101,6 +101,7 @@ impl DcartReport {
 
     /// Returns the latency that this share of the operations does not exceed.
     pub fn latency(&self, part: f64) -> VirtualTime {
+        debug_assert!((0.0..=1.0).contains(&part));
         let mut sorted = self.latencies.clone();
         sorted.sort_unstable();
         let place = (part * sorted.len() as f64).ceil() as usize;

@@ -145,6 +145,7 @@ impl<'a, T: DcartTree> DcartSimulation<'a, T> {
                 }
                 _ => {
                     if let Some(Reverse((at, _, event))) = self.events.pop() {
+                        debug_assert!(at >= self.now, "time does not go back");
                         self.now = at;
                         self.happen(event);
                     }
@@ -154,6 +155,8 @@ impl<'a, T: DcartTree> DcartSimulation<'a, T> {
                 }
             }
         }
+        debug_assert_eq!(self.report.latencies.len() as u64, self.report.operations);
+        debug_assert!(self.locked.is_empty() && self.blocked.is_empty());
         let lines = [self.off_chip.reads, self.off_chip.writes];
         let memory = self.off_chip.finish(self.now);
         let rows = memory.commands.activate;

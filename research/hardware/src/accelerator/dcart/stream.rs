@@ -27,6 +27,7 @@ impl CardLineStream {
     /// Returns the next line to request, and its address.
     pub(super) fn ask(&mut self) -> Option<(u64, u64)> {
         let line = self.used + self.here.len() as u64;
+        debug_assert!(line <= self.lines);
         if line >= self.lines || self.here.len() as u64 >= self.ahead {
             return None;
         }

@@ -208,6 +208,7 @@ impl Walks {
         self.stores.extend_from_slice(walk.stores());
         self.locks.extend_from_slice(walk.locks());
         self.freed.extend_from_slice(walk.freed());
+        debug_assert!(u32::try_from(self.visits.len().max(self.stores.len())).is_ok());
         self.ends.push(WalkPartEnds {
             visits: self.visits.len() as u32,
             stores: self.stores.len() as u32,

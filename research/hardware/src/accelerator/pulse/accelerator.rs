@@ -181,6 +181,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
             PulseEvent::Arrived(workspace) => self.arrived(now, workspace),
             PulseEvent::Computed(workspace) => {
                 let logic = self.logic_of(workspace);
+                debug_assert!(self.logic[logic].busy);
                 self.logic[logic].busy = false;
                 self.continue_after(now, workspace);
             }
@@ -297,6 +298,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
             return true;
         };
         let pipeline = active.pipeline;
+        debug_assert!(active.moved <= active.span.bytes);
         let at = active.span.address.saturating_add(active.moved.into());
         let left = active.span.bytes - active.moved;
         let Some((bytes, channel)) = parameters.bursts(at, left).next() else {
@@ -351,6 +353,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
         };
         let (pipeline, span) = (active.pipeline, active.span);
         let stores = active.moving == PulseTransfer::Store;
+        debug_assert!(self.memory_busy[pipeline]);
         self.memory_busy[pipeline] = false;
         match self.table.check(span, stores) {
             // Bytes to write need not wait for data: the channel takes them when it is free.
@@ -364,6 +367,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
     }
 
     fn moved(&mut self, now: VirtualTime, workspace: usize, channel: usize, bytes: u32) {
+        debug_assert!(self.channel_busy[channel]);
         self.channel_busy[channel] = false;
         let Some(active) = self.active(workspace) else {
             return;
@@ -371,6 +375,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
         let pipeline = active.pipeline;
         active.moved += bytes;
         let is_done = active.moved >= active.span.bytes;
+        debug_assert!(self.memory_busy[pipeline]);
         self.memory_busy[pipeline] = false;
         match is_done {
             true => self.cause(self.parameters.edge(now), PulseEvent::Arrived(workspace)),
@@ -447,6 +452,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
             return;
         };
         let held = now - active.since;
+        debug_assert!(active.seen <= held, "the parts do not overlap");
         self.usage.workspaces_busy += held;
         self.usage.breakdown.waiting += held - active.seen;
         let departure = Departure {
