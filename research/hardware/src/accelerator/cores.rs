@@ -70,6 +70,7 @@ impl CoresParameters {
     };
 
     fn carried(&self, bytes: u32) -> VirtualTime {
+        // The time of the whole access is rounded, not that of a byte, so errors do not add up.
         let seconds = f64::from(bytes) / self.memory_bytes_per_second;
         VirtualTime::from_picoseconds((seconds * 1e12).round() as u64)
     }
@@ -138,6 +139,8 @@ impl<T: HardwareTraversal> Cores<T> {
     }
 
     fn cause(&mut self, at: VirtualTime, event: CoresEvent) {
+        // The number keeps simultaneous events in the order in which they were caused, so that runs
+        // can be repeated.
         self.caused += 1;
         self.events.push(Reverse((at, self.caused, event)));
     }
@@ -149,6 +152,8 @@ impl<T: HardwareTraversal> Cores<T> {
             CoresEvent::Fetch(core) => self.fetch(now, core),
             CoresEvent::Fetched(core) => self.execute(now, core),
             CoresEvent::Sent(core, outcome) => {
+                // The core is free once its software has sent the reply. The interface carries it
+                // on alone.
                 if let Some(traversal) = self.cores.get_mut(core).and_then(Option::take) {
                     let end = match outcome {
                         CoreSendReason::Returned => DepartureReason::Returned,
@@ -172,14 +177,17 @@ impl<T: HardwareTraversal> Cores<T> {
             return;
         };
         if let Err(refusal) = self.table.check(span, false) {
+            // A refused fetch costs no memory time. The core only sends.
             self.send(now, core, CoreSendReason::Refused(refusal));
             return;
         }
         let parameters = self.parameters;
+        // The cores share one memory, so a fetch waits until the bytes of earlier ones are carried.
         let begins = now.max(self.memory_free);
         let carried = parameters.carried(span.bytes);
         self.memory_free = begins + carried;
         self.bytes += u64::from(span.bytes);
+        // A long value is copied while it arrives, so the slower of both counts.
         let copied = span.bytes.saturating_sub(NODE_BYTES);
         let copied = parameters.copied_byte.as_picoseconds() * u64::from(copied);
         let copied = VirtualTime::from_picoseconds(copied);
@@ -198,6 +206,7 @@ impl<T: HardwareTraversal> Cores<T> {
             stores,
             verdict,
         } = traversal.execute();
+        // Stores are checked before any is made: a refused one leaves the node as it was.
         let refusal = stores
             .iter()
             .find_map(|&store| table.check(store, true).err());
@@ -210,6 +219,7 @@ impl<T: HardwareTraversal> Cores<T> {
             traversal.store();
             let stored = stores.iter().map(|store| store.bytes).sum();
             self.bytes += u64::from(stored);
+            // The core does not wait for its stores, but they take bandwidth from others.
             self.memory_free = self.memory_free.max(now) + self.parameters.carried(stored);
         }
         match verdict {
@@ -242,6 +252,7 @@ impl<T: HardwareTraversal> RackNode for Cores<T> {
             return;
         };
         self.happen(now, event, departures);
+        // Any event may have freed a core, so waiting requests are looked at after each.
         while !self.waiting.is_empty()
             && let Some(core) = self.cores.iter().position(Option::is_none)
         {

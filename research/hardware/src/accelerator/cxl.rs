@@ -69,6 +69,8 @@ impl CxlParameters {
         let missed = 1.0 - hit_rate;
         let hits = nodes * self.cache * hit_rate;
         let logic = nodes * self.processor_logic;
+        // A traversal that is sent away takes one access to get there, and its nodes are then local
+        // to the accelerator.
         let accelerated =
             self.cxl + (self.dram + self.accelerator_logic) * nodes + self.cxl / 2.0 * crossings;
         CxlTimes {

@@ -30,6 +30,8 @@ impl<T: HardwareTraversal> Departure<T> {
     pub fn bytes(&self) -> u32 {
         match self.end {
             DepartureReason::Returned => self.traversal.reply_bytes(),
+            // The receiver of such a packet may continue the traversal, so its state and code
+            // travel on.
             DepartureReason::Limit | DepartureReason::Refused(_) => self.traversal.request_bytes(),
         }
     }

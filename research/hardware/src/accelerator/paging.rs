@@ -40,6 +40,7 @@ impl PagingParameters {
 
     /// Returns the mean nanoseconds of a request with `nodes` nodes and `faults` faults.
     pub fn latency_ns(&self, nodes: f64, faults: f64) -> f64 {
+        // Each address follows from the node before it, so nothing overlaps.
         nodes * self.local.as_nanoseconds() + faults * self.fault.as_nanoseconds()
     }
 

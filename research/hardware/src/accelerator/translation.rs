@@ -66,6 +66,7 @@ impl TranslationTable {
         ranges.sort_by_key(|range| range.start);
         let mut end = 0;
         for &TranslationRange { start, end: to, .. } in &ranges {
+            // Empty ranges are refused first, because they would pass the test for overlaps.
             if to <= start {
                 return Err(TableError::Empty { start });
             }
@@ -86,6 +87,7 @@ impl TranslationTable {
         let range = after.checked_sub(1).and_then(|index| self.0.get(index));
         let range = range.filter(|range| span.address < range.end);
         let range = range.ok_or(TranslationRefusal::Miss)?;
+        // The end may lie beyond all addresses, so the sum is checked.
         let end = span.address.checked_add(span.bytes.into());
         if end.is_none_or(|end| end > range.end) {
             return Err(TranslationRefusal::Split);

@@ -78,12 +78,15 @@ impl BankQueue {
             }
             if !entry.write {
                 self.read.get_or_insert(index);
+            // A write that overtook the read of its line would change what the read returns.
             } else if self.write.is_none() && !self.follows_read(index) {
                 self.write = Some(index);
             }
         }
         let hits = self.entries.iter().any(|entry| entry.row == row);
         let waits = self.entries.first().is_some_and(|entry| entry.row != row);
+        // Hits are served first because they need no row. The limit keeps them from starving the
+        // oldest entry.
         self.close = waits && (!hits || device.columns_since_open(bank) >= COLUMNS_MAX);
     }
 
@@ -109,6 +112,7 @@ impl BankQueue {
             };
         }
         let mut later = u64::MAX;
+        // The oldest entry waits for another row, so closing the row comes before further hits.
         if self.close {
             let earliest = device.earliest_precharge(bank);
             if earliest <= clock {
@@ -131,6 +135,8 @@ impl BankQueue {
                 false => later = later.min(earliest),
             }
         }
+        // The clock is the earliest of all commands that are possible, so that the bank is not
+        // looked at before.
         found.map_or(NextBankCommand::Later(later), NextBankCommand::Column)
     }
 

@@ -169,6 +169,7 @@ impl<O: DramCommandObserver> Channel<O> {
         match access {
             DramAccess::Write => {
                 self.requests.writes += 1;
+                // A write is complete for its sender once the controller has it.
                 self.last_completion = self.last_completion.max(clock + 1);
                 if !self.pending.add_write(address) {
                     self.requests.writes_merged += 1;
@@ -181,6 +182,7 @@ impl<O: DramCommandObserver> Channel<O> {
                 if self.pending.is_written(address) {
                     self.requests.reads_merged += 1;
                     self.latencies.add(1);
+                    // The data is in the buffer of writes, so the bank is not asked.
                     self.answer(address, clock + 1);
                     return;
                 }
@@ -191,6 +193,7 @@ impl<O: DramCommandObserver> Channel<O> {
                 self.reads.push(entry);
             }
         }
+        // The request may move at this clock, although the channel had found nothing to do.
         self.move_at = clock;
         self.next = clock;
     }
@@ -226,6 +229,7 @@ impl<O: DramCommandObserver> Channel<O> {
     pub(super) fn advance(&mut self, until: u64) {
         while self.next < until {
             if self.is_idle() {
+                // An idle channel would execute nothing but refreshes for as long as it waits.
                 self.commands.refresh += self.refresh.skip(until);
                 self.next = self.refresh.next();
                 if self.next >= until {
@@ -257,6 +261,7 @@ impl<O: DramCommandObserver> Channel<O> {
         let sent = self
             .send_for_refresh(clock)
             .or_else(|| self.send(clock, None));
+        // One bus is for rows, the other for columns.
         if let Some(is_column) = sent
             && self.dual_command
         {
@@ -271,6 +276,7 @@ impl<O: DramCommandObserver> Channel<O> {
     /// because it is never for a column.
     fn send_for_refresh(&mut self, clock: u64) -> Option<bool> {
         let rank = self.refresh.begin()?;
+        // All rows of a rank must be closed before it is refreshed.
         let open = self.device.banks_of(rank).find(|bank| {
             self.device.open_row(*bank).is_some() && self.device.earliest_precharge(*bank) <= clock
         });
@@ -302,6 +308,8 @@ impl<O: DramCommandObserver> Channel<O> {
             if bank == banks {
                 bank = 0;
             }
+            // A bank that can do nothing before a known clock is skipped without a look at its
+            // queue.
             if self.ready[bank] <= clock && blocked != Some(self.device.rank_of(bank)) {
                 match self.queues[bank].pick(bank, &self.device, clock) {
                     NextBankCommand::Later(earliest) => self.ready[bank] = earliest,
@@ -339,6 +347,7 @@ impl<O: DramCommandObserver> Channel<O> {
 
     fn issue_column(&mut self, index: usize, bank: usize, clock: u64) {
         let command = self.queues[bank].command(index, self.page);
+        // The first column of a row is no hit: the row was opened for it.
         self.row_hits += u64::from(self.device.columns_since_open(bank) != 0);
         let entry = self.queues[bank].remove(index, &self.device);
         self.queued -= 1;
@@ -351,6 +360,7 @@ impl<O: DramCommandObserver> Channel<O> {
             self.answer(entry.address, data);
             if let Some(readers) = self.pending.read(entry.address) {
                 self.latencies.add(data - readers.first);
+                // Reads that were merged get the same data, but were accepted later.
                 for accepted in readers.more {
                     self.latencies.add(data - accepted);
                 }
@@ -369,12 +379,14 @@ impl<O: DramCommandObserver> Channel<O> {
         self.observer
             .issued(clock, DramCommandRecord::Bank(command, bank, row));
         self.queues[bank].settle(bank, &self.device);
+        // The bank may accept other commands after this one, so it is looked at again.
         self.ready[bank] = 0;
     }
 
     fn move_request(&mut self, clock: u64) {
         let full = self.writes.len() >= self.transactions;
         let idle = self.queued == 0 && self.writes.len() > WRITES_HELD;
+        // Writes move in groups, because each change of direction leaves the bus idle.
         if self.draining == 0 && (full || idle) && !self.read_first {
             self.draining = self.writes.len();
         }
@@ -387,6 +399,7 @@ impl<O: DramCommandObserver> Channel<O> {
         // Requests move when a bank gets room, which is at a clock at which a command is sent to
         // it.
         self.move_at = u64::MAX;
+        // A full bank does not hold up requests for others.
         let Some(index) = waiting.iter().position(room) else {
             return;
         };
@@ -418,6 +431,7 @@ impl<O: DramCommandObserver> Channel<O> {
             next = next.min(self.next_for_refresh(rank));
         }
         for bank in 0..self.queues.len() {
+            // Only banks whose state has changed are asked again.
             if self.ready[bank] == 0 {
                 let pick = self.queues[bank].pick(bank, &self.device, clock);
                 self.ready[bank] = match pick {
@@ -437,6 +451,7 @@ impl<O: DramCommandObserver> Channel<O> {
             .device
             .banks_of(rank)
             .filter(|bank| self.device.open_row(*bank).is_some());
+        // A rank with open rows waits for the first that can be closed. Then this is asked again.
         let closing = open.map(|bank| self.device.earliest_precharge(bank)).min();
         closing
             .or(self.device.earliest_refresh(rank))

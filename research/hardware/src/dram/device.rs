@@ -272,6 +272,8 @@ impl DramDevice {
             &mut rank.columns.activate,
             clock + gaps.activate_other_group,
         );
+        // The fifth activation waits for the oldest of four to leave the window, so four clocks are
+        // enough.
         rank.window[rank.oldest] = clock + gaps.window;
         rank.oldest = (rank.oldest + 1) % rank.window.len();
         if rank.open == 0 {
@@ -286,6 +288,7 @@ impl DramDevice {
         let rank = &mut self.ranks[bank / self.banks_per_rank];
         rank.open -= 1;
         if rank.open == 0 {
+            // Time with several open rows counts once, because the rank draws the same current.
             rank.active += clock - rank.since;
         }
     }
@@ -295,6 +298,7 @@ impl DramDevice {
         let group = &mut self.groups[bank / self.banks_per_group];
         raise(&mut group.read, clock + gaps.read_to_read.same_group);
         let own = bank / self.banks_per_rank;
+        // All ranks share the bus, so a column of one delays those of the others.
         for (index, rank) in self.ranks.iter_mut().enumerate() {
             let (read, write) = match index == own {
                 true => (gaps.read_to_read.other_group, gaps.read_to_write),

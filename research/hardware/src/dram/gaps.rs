@@ -57,6 +57,8 @@ impl Gaps {
             read_data,
             read_to_read: columns,
             write_to_write: Spread {
+                // Writes of two ranks are driven by the controller, so the bus need not change
+                // hands.
                 other_rank: burst,
                 ..columns
             },
@@ -65,6 +67,8 @@ impl Gaps {
                 other_group: write_data + parameters.t_wtr_s,
                 other_rank: (write_data + burst + switch).saturating_sub(read_data),
             },
+            // A write may be sent before the read's data has passed, because its own data follows
+            // later.
             read_to_write: (cl + burst + switch).saturating_sub(cwl),
             read_to_write_other_rank: (read_data + burst + switch).saturating_sub(write_data),
             read_to_precharge: parameters.t_rtp,

@@ -20,6 +20,7 @@ impl Latencies {
         match usize::try_from(clocks) {
             Ok(index) if index < PLACES => {
                 if index >= self.counts.len() {
+                    // Growing by powers of two keeps the cost of rare long latencies small.
                     self.counts.resize((index + 1).next_power_of_two(), 0);
                 }
                 self.counts[index] += 1;
@@ -31,6 +32,7 @@ impl Latencies {
     }
 
     pub(super) fn merge(&mut self, other: &Latencies) {
+        // The counts are added by place, so the shorter list is extended first.
         if other.counts.len() > self.counts.len() {
             self.counts.resize(other.counts.len(), 0);
         }
@@ -54,6 +56,7 @@ impl Latencies {
     fn quantile(&self, share: f64) -> u64 {
         let wanted = (share * self.reads as f64).ceil() as u64;
         let mut seen = 0;
+        // The longer ones come after all others in the chain, so the counts are in order.
         let longer = self.longer.iter().map(|(&clocks, &count)| (clocks, count));
         let counts = (0..).zip(self.counts.iter().copied()).chain(longer);
         let mut reached = counts.skip_while(|(_, count)| {

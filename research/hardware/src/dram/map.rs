@@ -147,6 +147,7 @@ impl FromStr for AddressMap {
         let missing = DramAddressField::ALL
             .into_iter()
             .find(|field| !fields.contains(field));
+        // No field appears twice, so six fields are all of them.
         match (missing, fields.try_into()) {
             (None, Ok(fields)) => Ok(AddressMap(fields)),
             (missing, _) => Err(bad(format!(
@@ -186,6 +187,7 @@ impl DramAddressDecoder {
             let shifted = address.checked_shr(cut.shift).unwrap_or(0);
             (shifted & cut.mask) as u32
         });
+        // Banks are counted through, so that queues and timings are indexed by one number.
         DramLocation {
             channel,
             bank: rank * self.banks + group * self.banks_per_group + bank,

@@ -53,6 +53,7 @@ impl DramMemory {
         let place = self.decoder.place(line);
         let channel = &mut self.channels[place.channel as usize];
         channel.advance(clock);
+        // Only the channel's own progress makes room.
         while !channel.has_room(access) {
             channel.step();
         }
@@ -125,6 +126,7 @@ impl DramMemory {
         let mut requests = DramRequestCounts::default();
         let (mut active, mut row_hits) = (0_u128, 0);
         for channel in &mut self.channels {
+            // All channels run to the same clock, because those that are idle are refreshed, too.
             channel.advance(clocks);
             latencies.merge(channel.latencies());
             commands.add(&channel.commands());

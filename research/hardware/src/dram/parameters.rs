@@ -330,6 +330,7 @@ impl DramParameters {
         if let Some((name, value)) = from_one.into_iter().find(|(_, value)| *value == 0) {
             return bad(name, value, "it is at least 1".to_owned());
         }
+        // The product of three numbers from a user may not fit.
         let banks = [self.ranks, self.groups, self.banks_per_group]
             .into_iter()
             .fold(1, u32::saturating_mul);
@@ -385,6 +386,7 @@ impl DramParameters {
 
     /// Returns the maximum number of bytes that all channels carry per nanosecond: GB/s.
     pub fn peak_gbps(&self) -> f64 {
+        // Columns may have to be farther apart than the bus needs for a line.
         let line_ns = self.burst.max(self.t_ccd_s) as f64 * self.clock_ns();
         f64::from(self.channels) * LINE_BYTES as f64 / line_ns
     }
@@ -397,6 +399,8 @@ impl DramParameters {
             0 => f64::INFINITY,
             clocks => 4.0 / clocks as f64,
         };
+        // The slowest of three limits counts: the window of four rows, the gap between two, and the
+        // time that a bank takes for each.
         let opened = window
             .min(1.0 / self.t_rrd_s as f64)
             .min(banks / (self.t_ras + self.t_rp) as f64);

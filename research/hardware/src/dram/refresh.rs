@@ -21,6 +21,7 @@ impl Refresh {
     pub(super) fn new(parameters: &DramParameters) -> Refresh {
         let interval = match parameters.t_refi {
             0 => u64::MAX,
+            // The ranks are refreshed one after another, so that the others can work meanwhile.
             interval => interval / u64::from(parameters.ranks),
         };
         Refresh {
@@ -74,6 +75,7 @@ impl Refresh {
             return 0;
         }
         let ranks = self.ranks as u64;
+        // Whole rounds keep the turn of the ranks.
         let round = self.interval * ranks;
         // The last two rounds are executed, so that the banks have the same state as without
         // skipping.

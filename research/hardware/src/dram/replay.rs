@@ -53,11 +53,13 @@ impl Replay {
                 clocks_max: CLOCKS_MAX,
             });
         }
+        // Requests keep their order, so a late one delays those after it.
         let mut clock = due.max(self.clock);
         if let DramReplayPace::Open { per_clock } = self.pace
             && clock == self.clock
             && self.accepted >= per_clock
         {
+            // The controller accepts only a given number of requests at a clock.
             clock += 1;
         }
         let clock = self.memory.submit(request.address, request.access, clock);

@@ -69,6 +69,7 @@ impl<R: BufRead> DramTrace<R> {
         loop {
             self.buffer.clear();
             self.line += 1;
+            // A file without line ends must not fill the memory.
             let mut limited = self.reader.by_ref().take(LINE_MAX);
             match limited.read_until(b'\n', &mut self.buffer) {
                 Ok(0) => return None,
@@ -89,6 +90,7 @@ impl<R: BufRead> DramTrace<R> {
     fn parse(&self) -> Result<DramRequest, DramError> {
         let mut words = self.buffer.split(u8::is_ascii_whitespace);
         let mut next = || words.find(|word| !word.is_empty()).unwrap_or_default();
+        // A fourth word is read only to refuse it.
         let (address, access, picoseconds, rest) = (next(), next(), next(), next());
         let request = DramRequest {
             address: hexadecimal(address)

@@ -99,6 +99,8 @@ impl ModuleAccount {
         let bytes = bytes.next_multiple_of(8);
         let copies = bytes.div_ceil(self.parameters.dma_bytes_max);
         let (count, length) = (copies as f64, bytes as f64);
+        // The thread waits for the latency, while the engine is occupied for a part of it and
+        // serves others.
         self.threads[self.current].1 += count * latency + length * dma.latency_per_byte;
         self.occupied += count * dma.occupied + length * dma.occupied_per_byte;
         self.totals.bytes += bytes;
@@ -122,7 +124,10 @@ impl ModuleParameters {
         let busy = account.threads.iter().filter(|thread| **thread != (0, 0.0));
         let threads = (busy.count() as f64).max(1.0);
         let instructions = self.instructions * account.totals.instructions as f64;
+        // With fewer than 11 busy threads the processor has cycles in which none may begin an
+        // instruction.
         let issue = instructions * (self.cycles_per_instruction / threads).max(1.0);
+        // A thread waits for its own copies, so its times add up.
         let chains = account.threads.iter().map(|&(instructions, waited)| {
             self.cycles_per_instruction * self.instructions * instructions as f64 + waited
         });

@@ -30,6 +30,7 @@ impl ModuleParameters {
             (work.words, host.word),
             (work.sorted, host.sorted),
         ];
+        // The product of a count and a time may exceed 64 bits.
         let picoseconds = each.map(|(count, time)| count as f64 * time.as_picoseconds() as f64);
         let shared = picoseconds.iter().sum::<f64>() / host.threads;
         VirtualTime::from_picoseconds(shared.round() as u64)

@@ -25,6 +25,7 @@ impl ModuleParameters {
     /// all bytes, and the time for the fullest module alone.
     pub fn transfer(&self, way: ModuleTransferDirection, bytes: &[u64]) -> VirtualTime {
         let moved = self.moved(bytes) as f64;
+        // A transfer of nothing is not started, so it has no fixed cost.
         if moved == 0.0 {
             return VirtualTime::ZERO;
         }

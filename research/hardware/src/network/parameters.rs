@@ -45,6 +45,7 @@ pub struct ClientTimes {
 impl NetworkParameters {
     /// Returns the bytes that the link carries for an access to `bytes` bytes at `offset`.
     pub fn moved(&self, offset: u64, bytes: u64) -> u64 {
+        // Bytes that begin within a unit move all of it.
         let first = offset / self.line_bytes * self.line_bytes;
         (offset + bytes).next_multiple_of(self.line_bytes) - first
     }

@@ -112,18 +112,23 @@ impl Port {
             PortAccess::Atomic(_) => &mut self.carried.atomics,
         } += 1;
         self.carried.bytes += inward + outward;
+        // Messages are taken one after another, each for the time of its kind.
         let taken = arrival.max(self.messages_free);
         self.messages_free = taken + VirtualTime::per_second(rate);
         // The link carries several messages one after another, each while others are being
         // processed.
         let here = taken.max(self.inward_free);
         self.inward_free = here + carried(inward);
+        // Headers occupy the link, but are part of the round trip without load, so they add no
+        // latency.
         let mut done = here + (carried(inward) - carried(0));
         if let PortAccess::Atomic(word) = access {
+            // Words that are free again do not delay anyone. Removing them bounds the table.
             if self.words_free.len() >= WORDS {
                 self.words_free.retain(|_, free| *free > taken);
             }
             let free = self.words_free.entry(word).or_default();
+            // Atomics on one word are executed one after another.
             done = done.max(*free);
             *free = done + VirtualTime::per_second(parameters.same_word_per_second);
         }

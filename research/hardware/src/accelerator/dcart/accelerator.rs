@@ -34,6 +34,7 @@ impl DcartAccelerator {
         let bytes = |batch: &[DcartOperation]| batch.iter().map(|one| u64::from(one.bytes)).sum();
         let batches = operations.chunks(self.parameters.batch);
         let given: u64 = batches.map(bytes).max().unwrap_or(0);
+        // One bucket may receive all operations of a batch, so each must have room for all.
         let card = CardRegions::of(&self.parameters).bucket;
         if given > card {
             return Err(DcartError::Batch { given, card });

@@ -67,6 +67,7 @@ impl DcartArea {
             luts: logic.combining
                 + units * (logic.unit + operations as f64 * logic.operation)
                 + kib * logic.tags_per_kib,
+            // A buffer takes whole block memories.
             block_memories: (parameters.buffers() as f64 / (36.0 * 1024.0 / 8.0)).ceil(),
         }
     }

@@ -63,6 +63,8 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
             records: CardLineStream::new(base, lines, ahead),
             starved: false,
             done: false,
+            // The division stays as it was when the batch began, although the next one changes it
+            // meanwhile.
             labels: self.labels.clone(),
             buckets: Buckets::empty(self.parameters.buckets),
         });
@@ -76,6 +78,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
         };
         let line = combining.offset / LINE_BYTES;
         combining.records.reach(line);
+        // Lines are requested before the present one is used, so that the unit seldom waits.
         while let Some((line, address)) = combining.records.ask() {
             self.off_chip
                 .read(self.now, address, OffChipReader::Scan(line));
@@ -87,11 +90,13 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
             return;
         }
         if !combining.records.has(line) {
+            // The arrival of the line calls this function again.
             combining.starved = true;
             return;
         }
         let mut taken = 0;
         while combining.next < combining.end && combining.offset / LINE_BYTES == line {
+            // A record belongs to the line in which it begins.
             let operation = &self.operations[combining.next];
             let place = combining.next - combining.begin;
             let (bucket, spill, from) =
@@ -123,6 +128,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
 
     /// Gives a combined batch to the units, when they have finished the one before.
     pub(super) fn dispatch(&mut self) {
+        // Two conditions must hold, and either may come last. Both events call this function.
         if self.operating.is_some() || self.combining.as_ref().is_none_or(|batch| !batch.done) {
             return;
         }
@@ -130,6 +136,8 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
             return;
         };
         let operations = &self.operations[batch.begin..batch.end];
+        // The tree executes the whole batch at once, in order. The model then only gives the times
+        // of these walks.
         let (mut walks, mut walk) = (Walks::default(), DcartWalk::default());
         for place in batch.begin..batch.end {
             walk.clear();
@@ -145,6 +153,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
             }
             walks.push(&walk);
         }
+        // The next batch is divided by this one, as if loads changed slowly.
         self.labels.balance(operations);
         let sizes = batch
             .buckets
@@ -166,6 +175,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
             self.give(unit);
         }
         if self.parameters.overlaps {
+            // Units and combining unit share no parts but the memory.
             self.combine(batch.end);
         }
     }
@@ -182,6 +192,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
         let base = self.regions.buckets
             + bucket as u64 * self.regions.bucket
             + self.parameters.bucket_bytes();
+        // Only spilled records come from memory. The others are in the buffer of buckets.
         let lines = table.spilled.div_ceil(LINE_BYTES);
         let one = &mut self.units[unit];
         one.records = CardLineStream::new(base, lines, self.parameters.stream_lines);

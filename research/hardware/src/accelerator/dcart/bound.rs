@@ -55,6 +55,7 @@ impl DcartBound {
         let wait =
             clocks * memory.t_ck_ps + parameters.cycles(parameters.port_cycles).as_picoseconds();
         let cycle = parameters.cycle.as_picoseconds();
+        // Units work at the same time, so the busiest one limits.
         let most = |part: &dyn Fn(&DcartUnitWork) -> u64| {
             let all = units.iter().map(part);
             VirtualTime::from_picoseconds(all.max().unwrap_or(0))
@@ -63,6 +64,8 @@ impl DcartBound {
             work.takes[stage] * cycle + work.waits[stage] * wait
         };
         let stages = std::array::from_fn(|stage| match parameters.pipeline {
+            // A stage that waits is blocked, so its waits count. An interleaved stage serves others
+            // meanwhile.
             Pipeline::InOrder => most(&|work| time(work, stage)),
             Pipeline::Interleaved { .. } => most(&|work| work.serves[stage] * cycle),
         });

@@ -30,6 +30,8 @@ impl LabelBuckets {
         }
         let largest = counts.iter().copied().max().unwrap_or(0);
         let (mut least, mut most) = (largest, operations.len() as u64);
+        // The number of runs never grows with their size, so the least size that suffices is found
+        // by halving.
         while least < most {
             let size = least + (most - least) / 2;
             if runs(&counts, size) <= self.buckets {
@@ -115,6 +117,7 @@ impl Buckets {
             .ends
             .push(bucket.bytes() + u64::from(operation.bytes));
         let beyond = bucket.bytes().saturating_sub(parameters.bucket_bytes());
+        // Bytes are written in bursts, because single lines would open a row of memory each.
         let burst = parameters.spill_lines * crate::dram::LINE_BYTES;
         if beyond < bucket.spilled + burst {
             return (index, 0, 0);
@@ -129,6 +132,7 @@ impl Buckets {
         let mut order: Vec<usize> = (0..self.all.len())
             .filter(|bucket| !self.all[*bucket].operations.is_empty())
             .collect();
+        // The largest bucket would hold up the batch if it began last.
         order.sort_by_key(|bucket| std::cmp::Reverse(self.all[*bucket].operations.len()));
         order
     }

@@ -114,11 +114,13 @@ impl LineBuffer {
     /// Adds a line that has arrived, if the policy keeps it. Returns a changed line that was
     /// evicted.
     pub(super) fn keep(&mut self, line: u64, owner: usize) -> Option<u64> {
+        // Another operation that waited for the same line has kept it.
         if self.places.contains_key(&line) {
             return None;
         }
         let mut written = None;
         if self.places.len() == self.capacity {
+            // With no line of less value, the new one is dropped after its use.
             let victim = self.victim(owner)?;
             let entry = self.entries[victim as usize];
             written = entry.dirty.then_some(entry.line);
@@ -159,6 +161,7 @@ impl LineBuffer {
                 let least = owners
                     .filter(|owner| self.lists[*owner].oldest != NONE)
                     .min_by_key(|owner| self.values[*owner])?;
+                // A tie keeps the old line, which saves the exchange.
                 let goes = self.values[least] < self.values[owner];
                 goes.then_some(self.lists[least].oldest)
             }

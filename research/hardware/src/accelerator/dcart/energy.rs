@@ -58,8 +58,10 @@ pub fn of_card(report: &DcartReport) -> Range {
     let seconds = report.time.as_seconds();
     let energy = &report.memory.energy_uj;
     let memory = energy.activate + energy.read + energy.write + energy.refresh + energy.background;
+    // A miss looks the line up, too, so it takes the same energy.
     let buffers = report.tree_buffer.hits + report.tree_buffer.misses;
     let buffers = buffers + report.shortcut_buffer.hits + report.shortcut_buffer.misses;
+    // Each operation has a hash, its execution and its shortcut as further steps.
     let steps = report.matches + report.leaves + 3 * report.operations;
     let bits = (report.lines[0] + report.lines[1]) as f64 * 512.0;
     std::array::from_fn(|end| {
@@ -78,6 +80,7 @@ pub fn of_machine(power: &Power, rate: f64) -> Range {
 
 /// Returns the ratio of the first to the second: the minimum, the likely value and the maximum.
 pub fn ratio(more: Range, less: Range) -> Range {
+    // The extremes combine the minimum of one with the maximum of the other.
     [more[0] / less[2], more[1] / less[1], more[2] / less[0]]
 }
 

@@ -79,6 +79,7 @@ pub(super) struct DcartLane {
 pub(super) fn lines(span: MemorySpan) -> impl Iterator<Item = u64> {
     let line = crate::dram::LINE_BYTES;
     let first = span.address / line;
+    // Bytes that begin in a line may end in the next, so both ends are rounded.
     let count = match span.bytes {
         0 => 0,
         bytes => (span.address + u64::from(bytes) - 1) / line - first + 1,

@@ -11,6 +11,8 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
         let parameters = self.parameters;
         let one = &mut self.units[unit];
         let next = one.next(parameters);
+        // The stream advances first, so that it requests further lines even if this one has not
+        // arrived.
         if let Some((_, Some(line))) = next {
             one.records.reach(line);
         }
@@ -19,6 +21,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
                 .read(self.now, address, OffChipReader::Records(unit, line));
         }
         let Some((operation, line)) = next else {
+            // The bucket is done only when its last operation has left.
             if one.active == 0 && one.bucket.take().is_some() {
                 self.give(unit);
                 self.end_batch();
@@ -37,6 +40,8 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
         if is_interleaved
             && let Some(lane) = one.lane_of(key).and_then(|lane| one.lanes[lane].as_mut())
         {
+            // Operations on one key are executed one after the other anyway, so the later one needs
+            // no walk of its own.
             lane.riders.push(operation);
             lane.last = operation;
             one.taken += 1;
@@ -52,6 +57,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
         one.taken += 1;
         one.active += 1;
         one.enter(DcartStage::Index);
+        // Without shortcuts there is nothing to hash.
         let cycles = match parameters.shortcuts {
             true => parameters.hash_cycles + parameters.buffer_cycles,
             false => 1,
@@ -77,6 +83,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
             DcartEvent::Lane(unit, lane),
         );
         if is_interleaved {
+            // In order, the next operation is taken when this one leaves the stage.
             self.cause(begins + parameters.cycles(1), DcartEvent::Take(unit));
         }
     }
@@ -101,6 +108,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
         };
         one.step = step;
         let stage = one.stage;
+        // The bound counts the same cycles without the waits, so a run cannot be faster than it.
         let work = &mut self.work[unit];
         work.serves[stage as usize] += serves;
         work.takes[stage as usize] += serves + more;
@@ -132,6 +140,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
             return;
         };
         one.awaited -= 1;
+        // The lines arrive in any order. The step needs all of them.
         if one.awaited == 0 {
             self.step(unit, lane);
         }
@@ -165,6 +174,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
             }
             Some(_) => {
                 if let Some(active) = &mut one.lanes[lane] {
+                    // It keeps its stage, which blocks those behind it.
                     active.stalled = true;
                 }
             }
@@ -173,6 +183,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
 
     /// Handles that a stage has room again.
     pub(super) fn free_stage(&mut self, unit: usize, stage: DcartStage) {
+        // Interleaved operations never wait for room.
         if self.parameters.pipeline != Pipeline::InOrder {
             return;
         }

@@ -52,6 +52,8 @@ impl OffChip {
         let line = address & !(LINE_BYTES - 1);
         let readers = self.waiting.entry(line).or_default();
         readers.push(reader);
+        // The memory would merge such reads, too, but then it would return one result for several
+        // readers.
         if readers.len() == 1 {
             self.reads += 1;
             let clock = self.clock_at(now);
@@ -79,6 +81,7 @@ impl OffChip {
         now: VirtualTime,
         arrived: &mut Vec<(VirtualTime, OffChipReader)>,
     ) {
+        // Clocks before the given one are executed, so the present one is included.
         let clock = self.clock_at(now) + 1;
         self.memory.completions_before(clock, &mut self.answers);
         for answer in self.answers.drain(..) {

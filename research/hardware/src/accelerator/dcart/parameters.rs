@@ -211,6 +211,7 @@ impl DcartParameters {
             CYCLES_MAX,
             "1 to 1000000",
         )?;
+        // All buffers share the block memories of the card.
         if self.buffers() > self.block_memory {
             return Err(DcartError::Buffers {
                 given: self.buffers(),

@@ -35,6 +35,7 @@ impl CardRegions {
         CardRegions {
             records: 4 * eighth,
             buckets: 5 * eighth,
+            // Buckets begin at lines, so that their spills are whole lines.
             bucket: eighth / parameters.buckets as u64 / LINE_BYTES * LINE_BYTES,
             shortcuts: 6 * eighth,
             shortcut_places: 2 * eighth / u64::from(parameters.shortcut_bytes),
@@ -136,6 +137,8 @@ impl<'a, T: DcartTree> DcartSimulation<'a, T> {
             match (event, memory) {
                 (None, None) => break,
                 (at, Some(memory)) if at.is_none_or(|at| memory <= at) => {
+                    // The memory runs up to the next event, but no further: that event may send
+                    // requests.
                     let mut arrived = std::mem::take(&mut self.arrived);
                     self.off_chip.advance(memory, &mut arrived);
                     for (at, reader) in arrived.drain(..) {

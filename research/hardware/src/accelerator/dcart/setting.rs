@@ -88,6 +88,7 @@ impl DcartParameters {
         let number = || value.parse::<u64>().ok();
         match slot {
             DcartParameterSlot::Count(slot) => {
+                // Sensible values are left to `check`, which runs when all parameters are set.
                 *slot = value.parse().map_err(|_| bad("a whole number"))?;
             }
             DcartParameterSlot::Number(slot) => {
@@ -118,6 +119,7 @@ impl DcartParameters {
             }
             DcartParameterSlot::Nanoseconds(slot) => {
                 let nanoseconds: Option<f64> = value.parse().ok();
+                // Rounding comes before the test, so that a time just above 0 does not become 0.
                 let picoseconds = nanoseconds.map(|it| (it * 1e3).round());
                 let picoseconds = picoseconds.filter(|it| (1.0..=1e9).contains(it));
                 let picoseconds = picoseconds.ok_or_else(|| bad("nanoseconds, above 0"))?;
@@ -194,6 +196,7 @@ fn bytes(text: &str) -> Option<u64> {
         _ => (text, 0),
     };
     let number: u64 = digits.parse().ok()?;
+    // A number that does not fit with its unit is refused like any other wrong text.
     number.checked_mul(1 << shift)
 }
 

@@ -8,6 +8,8 @@ use super::{DcartTree, DcartVisit};
 
 impl<T: DcartTree> DcartSimulation<'_, T> {
     pub(super) fn place_of_shortcut(&self, key: u64) -> u64 {
+        // Two keys may have one place. The model keeps both shortcuts, and only their lines
+        // collide.
         let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         self.regions.shortcuts
             + hash % self.regions.shortcut_places * u64::from(self.parameters.shortcut_bytes)
@@ -27,6 +29,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
         if hit {
             return self.leave(unit, lane);
         }
+        // The place is reserved before its line arrives, so that later lookups find it.
         if let Some(written) = self.shortcut_buffer.keep(place, 0) {
             self.off_chip.write(self.now, written);
         }
@@ -52,6 +55,8 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
             .shortcuts
             .get(&key)
             .filter(|_| self.parameters.shortcuts);
+        // The shortcut is valid if it names the nodes that the walk has found. The hardware learns
+        // this only by comparing the key.
         let reading = match shortcut {
             Some(named) => DcartLaneRead::Named {
                 valid: before == Some(*named),
@@ -83,6 +88,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
         if let Some(one) = self.lane(unit, lane) {
             one.reading = reading;
         }
+        // The buffer is a pipeline: it takes a lookup in each cycle, and replies some cycles later.
         let cycles = self.parameters.buffer_cycles;
         self.serve(unit, lane, 1, cycles - 1, DcartLaneStep::Looked);
     }
@@ -101,6 +107,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
                 visit.flat_map(|one| lines(one.then)).collect()
             }
             DcartLaneRead::Named { .. } => {
+                // A shortcut names target and parent, and both are read at the same time.
                 let named = named(visits).into_iter().rev().flatten();
                 named.flat_map(|visit| first(&visits[visit])).collect()
             }
@@ -159,6 +166,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
                 self.off_chip.write(self.now, written);
             }
         }
+        // The place of the second part follows from the first, so it takes a read of its own.
         if let DcartLaneRead::First(visit) = reading
             && self.has_more(operation, visit)
         {
@@ -194,6 +202,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
         let visit = match reading {
             DcartLaneRead::Named { valid: false } => {
                 self.report.leaves += 1;
+                // The key is elsewhere, so the walk begins again at the root.
                 return self.walk(unit, lane);
             }
             DcartLaneRead::Named { valid: true } => {
@@ -230,6 +239,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
         };
         let locks = operating.walks.get(operation).locks;
         let is_taken = |node: &u64| self.locked.get(node).is_some_and(|by| by.unit != unit);
+        // All locks are taken at once or none, so two operations cannot wait for each other.
         if locks.iter().any(is_taken) {
             self.report.locks.contended += u64::from(first);
             self.blocked.push((unit, lane));
@@ -262,6 +272,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
             let written = operating.walks.get(operation).stores.iter();
             let written: u64 = written.map(|span| lines(*span).count() as u64).sum();
             let writes = self.operations[operating.begin + operation].writes;
+            // The riders are executed one after the other, but need no further reads.
             cycles += match writes {
                 true => parameters.write_cycles + written.saturating_sub(1),
                 false => parameters.read_cycles,
@@ -284,6 +295,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
                 self.report.latencies.push(latency);
             }
         }
+        // The locks are released only after all writes, since others may read the nodes then.
         self.unlock(unit, lane);
         self.leave(unit, lane);
     }
@@ -295,10 +307,13 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
         };
         let walk = operating.walks.get(operation);
         for line in walk.stores.iter().flat_map(|span| lines(*span)) {
+            // A line that is not in the buffer is written without being read, as stores cover what
+            // they change.
             if !self.tree_buffer.dirty(line) {
                 self.off_chip.write(self.now, line);
             }
         }
+        // The content of a freed node is not read again, so its lines need not be written.
         for line in walk.freed.iter().flat_map(|span| lines(*span)) {
             self.tree_buffer.forget(line);
         }
@@ -319,6 +334,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
                 }
             }
         }
+        // Those that still find a lock taken are added to the list again, in the same order.
         for (unit, lane) in std::mem::take(&mut self.blocked) {
             self.lock(unit, lane, false);
         }
@@ -338,6 +354,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
         let Some(after) = after.filter(|_| self.parameters.shortcuts) else {
             return self.leave(unit, lane);
         };
+        // The shortcut in memory is right already.
         if !walked && self.shortcuts.get(&key) == Some(&after) {
             return self.leave(unit, lane);
         }
@@ -346,6 +363,7 @@ impl<T: DcartTree> DcartSimulation<'_, T> {
         if let Some(written) = self.shortcut_buffer.keep(place, 0) {
             self.off_chip.write(self.now, written);
         }
+        // The shortcut is written to memory when its line is evicted.
         self.shortcut_buffer.dirty(place);
         self.serve(
             unit,

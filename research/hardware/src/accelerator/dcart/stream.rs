@@ -46,6 +46,8 @@ impl CardLineStream {
 
     /// Marks the lines before this one as used, if they have arrived.
     pub(super) fn reach(&mut self, line: u64) {
+        // Places are counted from the first unused line, so lines are passed in order, each after
+        // its arrival.
         while self.used < line && self.here.front() == Some(&true) {
             self.here.pop_front();
             self.used += 1;

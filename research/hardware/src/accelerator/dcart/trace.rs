@@ -100,6 +100,7 @@ impl<R: BufRead> DcartTrace<R> {
                 line,
                 error: Box::new(error),
             };
+            // A file without line ends must not fill the memory.
             let mut limited = self.reader.by_ref().take(LINE_BYTES_MAX as u64 + 1);
             match limited.read_until(b'\n', &mut self.buffer) {
                 Ok(0) => return None,
@@ -147,6 +148,7 @@ fn parse(text: &[u8]) -> Result<(DcartAction, Vec<u8>), DcartError> {
     let action = actions.find(|action| action.name().as_bytes() == word);
     let names = "get, insert, update or remove";
     let action = action.ok_or_else(|| wrong("operation", word, names))?;
+    // A key may contain blanks, so only the first run of them is a separator.
     let key = key.trim_ascii_start();
     let bytes = match key.strip_prefix(b"\"") {
         Some(quoted) => {
@@ -168,6 +170,7 @@ fn unquoted(text: &[u8]) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     loop {
         let byte = match text.next()? {
+            // Text after the closing mark would be lost, so it is an error.
             b'"' => return text.next().is_none().then_some(bytes),
             b'\\' => match text.next()? {
                 b'n' => b'\n',

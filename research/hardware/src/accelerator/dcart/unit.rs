@@ -57,6 +57,7 @@ impl Unit {
     pub(super) fn lane_of(&self, key: u64) -> Option<usize> {
         let has = |lane: &Option<DcartLane>| {
             let lane = lane.as_ref();
+            // An operation that is being executed cannot take riders any more.
             lane.is_some_and(|lane| lane.key == key && lane.stage <= DcartStage::Traverse)
         };
         self.lanes.iter().position(has)
@@ -97,6 +98,7 @@ impl Unit {
     pub(super) fn next(&self, parameters: &DcartParameters) -> Option<(usize, Option<u64>)> {
         let bucket = self.bucket.as_ref()?;
         let operation = *bucket.operations.get(self.taken)?;
+        // A record begins where the one before it ends.
         let begin = self
             .taken
             .checked_sub(1)

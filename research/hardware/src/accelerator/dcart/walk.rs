@@ -69,6 +69,7 @@ impl DcartVisit {
 /// Returns the places of the last node among visits, the *target* of a shortcut, and of its parent.
 pub(super) fn named(visits: &[DcartVisit]) -> [Option<usize>; 2] {
     let begins = visits.iter().enumerate().rev();
+    // A visit that continues another is a part of the same node.
     let mut begins = begins.filter(|(_, visit)| !visit.continues);
     [begins.next(), begins.next()].map(|visit| visit.map(|(place, _)| place))
 }
@@ -204,6 +205,8 @@ pub(super) struct DcartWalkView<'a> {
 
 impl Walks {
     pub(super) fn push(&mut self, walk: &DcartWalk) {
+        // The parts of all walks lie in common lists, because a batch has tens of thousands of
+        // short walks.
         self.visits.extend_from_slice(walk.visits());
         self.stores.extend_from_slice(walk.stores());
         self.locks.extend_from_slice(walk.locks());
@@ -283,6 +286,7 @@ impl DcartTree for &WalkRecording {
         walk.locks.extend_from_slice(recorded.locks);
         walk.freed.extend_from_slice(recorded.freed);
         walk.has_target = recorded.before.is_some();
+        // Only a target that differs from the one that was found has moved.
         walk.moved = recorded
             .after
             .filter(|after| recorded.before != Some(*after));

@@ -182,6 +182,8 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
             PulseEvent::Computed(workspace) => {
                 let logic = self.logic_of(workspace);
                 debug_assert!(self.logic[logic].busy);
+                // The pipeline is free before the stores of its iteration are made: memory
+                // pipelines make those.
                 self.logic[logic].busy = false;
                 self.continue_after(now, workspace);
             }
@@ -201,11 +203,14 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
     /// Makes the scheduler start something for a workspace.
     fn schedule(&mut self, now: VirtualTime, workspace: usize, step: PulseSchedulerStep) {
         let now = self.parameters.edge(now);
+        // A core of its own needs no scheduler to find its pipelines.
         if self.is_coupled() {
             self.cause(now, PulseEvent::Scheduled(workspace, step));
             return;
         }
         let begins = now.max(self.scheduler_free);
+        // The scheduler is a pipeline: it takes the next event a cycle later, however long each
+        // takes.
         self.scheduler_free = begins + self.parameters.cycle;
         let takes = self.parameters.cycles(self.parameters.schedule_cycles);
         self.usage.breakdown.schedule += takes;
@@ -224,6 +229,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
             }
             let is_free = |&workspace: &usize| self.workspaces[workspace].is_none();
             let candidates = (0..self.workspaces.len()).filter(is_free);
+            // Workspaces belong to logic pipelines, so traversals are spread over these.
             let best = candidates
                 .max_by_key(|&workspace| (free[self.logic_of(workspace)], Reverse(workspace)));
             let Some(workspace) = best else {
@@ -232,6 +238,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
             let Some((since, traversal)) = self.waiting.pop_front() else {
                 return;
             };
+            // The first fetch is known from the request, so no logic precedes it.
             let span = traversal.fetch();
             self.usage.breakdown.waiting += now - since;
             self.workspaces[workspace] = Some(Active {
@@ -267,6 +274,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
         }
         let mut index = 0;
         while let Some(&workspace) = self.to_translate.get(index) {
+            // Requests that a busy pipeline holds up do not hold up others behind them.
             let pipeline = match self.is_coupled() {
                 true => (!self.memory_busy[workspace]).then_some(workspace),
                 false => self.memory_busy.iter().position(|busy| !busy),
@@ -313,6 +321,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
         self.memory_busy[pipeline] = true;
         self.channel_busy[channel] = true;
         let takes = parameters.burst(bytes);
+        // A burst holds both parts: the channel carries the bytes into the pipeline.
         self.usage.memory_busy += takes;
         self.usage.channels_busy += takes;
         self.usage.bytes += u64::from(bytes);
@@ -332,6 +341,8 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
         let Some(active) = self.active(workspace) else {
             return;
         };
+        // The logic runs at its start and takes effect at its end: `continue_after` makes the
+        // stores.
         active.iteration = active.traversal.execute();
         active.stored = 0;
         let instructions = active.iteration.instructions;
@@ -354,6 +365,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
         let (pipeline, span) = (active.pipeline, active.span);
         let stores = active.moving == PulseTransfer::Store;
         debug_assert!(self.memory_busy[pipeline]);
+        // The pipeline does not wait for DRAM. It serves others until the first byte is there.
         self.memory_busy[pipeline] = false;
         match self.table.check(span, stores) {
             // Bytes to write need not wait for data: the channel takes them when it is free.
@@ -379,6 +391,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
         self.memory_busy[pipeline] = false;
         match is_done {
             true => self.cause(self.parameters.edge(now), PulseEvent::Arrived(workspace)),
+            // Between two bursts others may use the pipeline and the channel.
             false => self.to_burst.push(workspace),
         }
     }
@@ -392,6 +405,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
         active.seen += took;
         let moving = active.moving;
         match moving {
+            // The bytes are taken here, so stores of others up to this moment are seen.
             PulseTransfer::Fetch => active.traversal.load(),
             PulseTransfer::Store => active.stored += 1,
         }
@@ -409,6 +423,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
         let Some(Some(active)) = self.workspaces.get_mut(workspace) else {
             return;
         };
+        // The next transfer of the workspace begins at its first byte.
         active.moved = 0;
         if active.stored == 0 {
             // All stores are permitted before the first is made.
@@ -422,6 +437,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
                 active.traversal.store();
             }
         }
+        // Stores are made one by one, each with a translation of its own.
         if let Some(&store) = active.iteration.stores.get(active.stored) {
             active.moving = PulseTransfer::Store;
             active.span = store;
@@ -443,6 +459,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
         if let Some(active) = self.active(workspace) {
             active.end = end;
         }
+        // Even a refused traversal leaves through the scheduler, which finds its workspace.
         self.schedule(now, workspace, PulseSchedulerStep::Reply);
     }
 
@@ -454,6 +471,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
         let held = now - active.since;
         debug_assert!(active.seen <= held, "the parts do not overlap");
         self.usage.workspaces_busy += held;
+        // All time in the workspace that no part has accounted for is waiting.
         self.usage.breakdown.waiting += held - active.seen;
         let departure = Departure {
             at: now,
@@ -461,6 +479,8 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
             end: active.end,
         };
         let packet = self.parameters.packet(departure.bytes());
+        // Packets leave one after another. The latency of the stack is the same for all, so their
+        // order stays.
         let begins = now.max(self.outward_free);
         self.outward_free = begins + packet;
         let takes = packet + self.parameters.network();
@@ -475,6 +495,7 @@ impl<T: HardwareTraversal> RackNode for PulseAccelerator<T> {
 
     fn submit(&mut self, arrival: VirtualTime, work: T) {
         let packet = self.parameters.packet(work.request_bytes());
+        // Packets enter one after another, as in the other direction.
         let begins = arrival.max(self.inward_free);
         self.inward_free = begins + packet;
         let takes = packet + self.parameters.network();
@@ -491,6 +512,8 @@ impl<T: HardwareTraversal> RackNode for PulseAccelerator<T> {
         let Some(now) = self.next_event() else {
             return;
         };
+        // All events of a moment happen before new work starts, so that the order of simultaneous
+        // events does not decide which pipelines are free.
         while let Some(&Reverse((at, _, event))) = self.events.peek()
             && at == now
         {

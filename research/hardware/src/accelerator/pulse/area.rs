@@ -101,6 +101,7 @@ impl PulseArea {
             matches!(other, PulseDesign::Coupled { .. })
                 == matches!(design, PulseDesign::Coupled { .. })
         };
+        // The two kinds have different parts, so neither says anything about the other.
         let rows: Vec<&PulseDesignFigures> = TABLE_4
             .iter()
             .filter(|row| is_same_kind(row.design))

@@ -107,6 +107,7 @@ impl PulseParameters {
                 self.alone(design, profile).as_seconds(),
             ),
             PulsePart::Network => {
+                // Both directions work at the same time, so the larger packet limits.
                 let slower = profile.request_bytes.max(profile.reply_bytes);
                 (1, self.packet(slower).as_seconds())
             }
@@ -137,6 +138,7 @@ impl PulseParameters {
             PulseDesign::Disaggregated { .. } => self.cycles(self.schedule_cycles),
             PulseDesign::Coupled { .. } => VirtualTime::ZERO,
         };
+        // The reply is scheduled, too.
         let mut time = schedule;
         for &(bytes, instructions) in &profile.iterations {
             let fetch = self.fetch(0, bytes);

@@ -54,6 +54,7 @@ impl AcceleratorPower {
     }
 
     fn pipelines(&self, design: PulseDesign) -> f64 {
+        // The table has measured designs. The fit only fills its gaps.
         let area = PulseArea::published(design).unwrap_or_else(|| PulseArea::fitted(design));
         self.per_percent * area.sum()
     }

@@ -205,6 +205,7 @@ impl PulseParameters {
     /// Returns the time for which a burst occupies its channel and its memory pipeline.
     pub fn burst(&self, bytes: u32) -> VirtualTime {
         let channel = f64::from(bytes) * 1e12 / self.channel_bytes_per_second;
+        // The channel and the bus carry the same bytes at the same time, so the slower one decides.
         let channel = VirtualTime::from_picoseconds(channel.round() as u64);
         channel.max(self.cycles(bytes.div_ceil(self.bus_bytes_per_cycle).into()))
     }
@@ -230,6 +231,7 @@ impl PulseParameters {
             if at >= end {
                 return None;
             }
+            // A burst ends where the next channel begins, even if it is then shorter.
             let next = (at / burst)
                 .saturating_add(1)
                 .saturating_mul(burst)

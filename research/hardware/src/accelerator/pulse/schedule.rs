@@ -30,6 +30,7 @@ pub fn staggered(
     iterations: usize,
     unit: VirtualTime,
 ) -> Vec<PulseScheduleSlot> {
+    // With as many traversals as pipelines each pipeline has exactly one at any time.
     let traversals = logic + memory;
     let units = |count: usize| VirtualTime::from_picoseconds(unit.as_picoseconds() * count as u64);
     (0..traversals * iterations)

@@ -52,6 +52,7 @@ impl PulseUsage {
         design: PulseDesign,
         time: VirtualTime,
     ) -> [f64; 3] {
+        // All units of a kind together could be busy for the time times their number.
         let share =
             |busy: VirtualTime, units: usize| busy.as_seconds() / time.as_seconds() / units as f64;
         [

@@ -49,6 +49,7 @@ impl RackParameters {
 
     /// Returns the bytes on a wire for a packet's `bytes`.
     pub fn wire_bytes(&self, bytes: u32) -> u32 {
+        // Even a message without bytes is a packet.
         bytes + self.packet_bytes * bytes.div_ceil(self.packet_bytes_max).max(1)
     }
 

@@ -71,6 +71,7 @@ impl<T: HardwareTraversal> RackRequest<T> {
     fn bytes(&self) -> u32 {
         match self.end {
             DepartureReason::Returned => self.reply_bytes(),
+            // The caller gets the state, with which it may ask again.
             DepartureReason::Limit | DepartureReason::Refused(_) => self.request_bytes(),
         }
     }
@@ -131,6 +132,7 @@ impl<T: HardwareTraversal, N: RackNode<Work = RackRequest<T>>> RackSimulation<T,
     ) -> RackSimulation<T, N> {
         let mut routes = BTreeMap::new();
         for (node, ranges) in ranges.iter().enumerate().take(nodes.len()) {
+            // Ranges of nodes that do not exist are left out, so the switch has no route to them.
             routes.extend(ranges.iter().map(|range| (range.start, (range.end, node))));
         }
         let wires = vec![VirtualTime::ZERO; nodes.len()];
@@ -168,6 +170,7 @@ impl<T: HardwareTraversal, N: RackNode<Work = RackRequest<T>>> RackSimulation<T,
         mut next: impl FnMut() -> Option<T>,
         mut seen: impl FnMut(RackReply<T>),
     ) {
+        // A second run continues after the first, because wires and nodes keep their times.
         let start = self.summary.end;
         for _ in 0..under_way {
             if let Some(traversal) = next() {
@@ -176,6 +179,8 @@ impl<T: HardwareTraversal, N: RackNode<Work = RackRequest<T>>> RackSimulation<T,
         }
         while let Some(now) = self.next_event() {
             if let Some(answer) = self.step(now) {
+                // A caller sends its next request when it has the reply, so the number in flight
+                // stays.
                 let done = answer.done;
                 seen(answer);
                 if let Some(traversal) = next() {
@@ -211,12 +216,15 @@ impl<T: HardwareTraversal, N: RackNode<Work = RackRequest<T>>> RackSimulation<T,
             .events
             .first_entry()
             .filter(|first| first.key().0 == now);
+        // The rack's own events come first: a packet that arrives at a node takes part in what the
+        // node does at this moment.
         if let Some(event) = own {
             let event = event.remove();
             return self.happen(now, event);
         }
         let is_next = |node: &N| node.next_event() == Some(now);
         let node = self.nodes.iter().position(is_next)?;
+        // The list is taken out, because departures cause events of the same rack.
         let mut departures = std::mem::take(&mut self.departures);
         self.nodes[node].step(&mut departures);
         for departure in departures.drain(..) {
@@ -244,11 +252,14 @@ impl<T: HardwareTraversal, N: RackNode<Work = RackRequest<T>>> RackSimulation<T,
                 let bytes = request.request_bytes();
                 self.summary.caller_bytes[0] += u64::from(parameters.wire_bytes(bytes));
                 let sent = Self::carry(&parameters, &mut self.caller_out, now, bytes);
+                // The packet leaves the interface after its last byte has passed the wire.
                 let at = sent + parameters.interface + parameters.switch;
                 self.cause(at, RackEvent::Switched(request));
             }
             RackEvent::Switched(mut request) => match self.route(request.address()) {
                 Some(node) if request.visits < parameters.visits_max => {
+                    // The limit ends requests that nodes send back and forth because the switch and
+                    // they disagree.
                     request.visits += 1;
                     let bytes = request.request_bytes();
                     let at = Self::carry(&parameters, &mut self.node_in[node], now, bytes);
@@ -279,6 +290,7 @@ impl<T: HardwareTraversal, N: RackNode<Work = RackRequest<T>>> RackSimulation<T,
         request.end = end;
         let parameters = self.parameters;
         let bytes = request.bytes();
+        // All packets of a node share its outward wire, whatever their next station.
         let sent = Self::carry(&parameters, &mut self.node_out[node], at, bytes);
         let at = sent + parameters.switch;
         match (end, self.rerouting) {
@@ -294,6 +306,7 @@ impl<T: HardwareTraversal, N: RackNode<Work = RackRequest<T>>> RackSimulation<T,
             && self.rerouting == RackForwarder::Caller
             && request.visits < self.parameters.visits_max
             && self.route(request.address()).is_some();
+        // Without forwarding at the switch, the caller itself sends the request to the next node.
         if is_elsewhere {
             self.cause(now + self.parameters.caller, RackEvent::Sends(request));
             return None;
@@ -312,6 +325,7 @@ impl<T: HardwareTraversal, N: RackNode<Work = RackRequest<T>>> RackSimulation<T,
     }
 
     fn route(&self, address: u64) -> Option<usize> {
+        // Ranges do not overlap, so only the last that begins up to the address can contain it.
         let (_, &(end, node)) = self.routes.range(..=address).next_back()?;
         (address < end).then_some(node)
     }
