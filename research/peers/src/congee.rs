@@ -66,8 +66,6 @@ impl PeerSession for CongeeSession<'_> {
         self.map.remove(&key, guard).is_some()
     }
 
-    /// Scans entries. The upper bound of congee's ranges is exclusive, so no scan visits the
-    /// greatest key, `usize::MAX`.
     #[inline]
     fn scan(
         &mut self,
@@ -81,6 +79,7 @@ impl PeerSession for CongeeSession<'_> {
         }
         let entries = &mut self.entries[..limit];
         let count = self.map.range(&start, &usize::MAX, entries, guard);
+        debug_assert!(count <= limit);
         entries[..count]
             .iter()
             .for_each(|&(_, value)| visit(value as u64));

@@ -40,6 +40,11 @@ pub enum PeerKind {
     Heart,
 }
 
+const _: () = assert!(
+    PeerKind::ALL.len() == PeerKind::Heart as usize + 1,
+    "all peers are listed"
+);
+
 /// An action on a map that is chosen at run time, compiled for each map.
 pub trait Visitor<S: PeerKey> {
     /// The result of the action.
@@ -139,7 +144,10 @@ impl PeerKind {
     pub fn visit_text<V: Visitor<PeerTextKey>>(self, visitor: V) -> Option<V::Output> {
         Some(match self {
             PeerKind::BTreeMap => visitor.visit::<StdBTreeMap<PeerTextKey>>(),
-            PeerKind::BrieTree | PeerKind::Congee => return None,
+            PeerKind::BrieTree | PeerKind::Congee => {
+                debug_assert!(!self.takes_text());
+                return None;
+            }
             PeerKind::Blart => visitor.visit::<Blart<&'static [u8]>>(),
             PeerKind::Ferntree => visitor.visit::<Ferntree<&'static str>>(),
             PeerKind::Indexset => visitor.visit::<Indexset<PeerTextKey>>(),

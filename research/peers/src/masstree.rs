@@ -79,6 +79,7 @@ impl<'p, K: AsRef<[u8]> + Copy> PeerSession for MasstreeSession<'p, K> {
 
     #[inline]
     fn insert(&mut self, guard: &LocalGuard<'p>, key: K, value: u64) {
+        debug_assert!(key.as_ref().len() <= MAX_KEY_BYTES);
         self.map.insert_with_guard(key.as_ref(), value, guard);
     }
 

@@ -35,6 +35,7 @@ impl NumberForm for ByteStrings {
     }
     #[inline]
     fn number(value: &[u8]) -> u64 {
+        debug_assert_eq!(value.len(), 8, "values are numbers");
         value
             .first_chunk()
             .map_or(0, |bytes| u64::from_le_bytes(*bytes))

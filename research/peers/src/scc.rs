@@ -45,8 +45,6 @@ impl<K: Copy + Ord + 'static> PeerSession for SccSession<'_, K> {
         self.0.upsert_sync(key, value);
     }
 
-    /// Sets a value. scc's upsert does not tell an update from an insert, so every update returns
-    /// true.
     #[inline]
     fn update(&mut self, _: &Guard, key: K, value: u64) -> bool {
         self.0.upsert_sync(key, value);

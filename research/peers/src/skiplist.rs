@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 type Map<K> = SkipMap<K, AtomicU64>;
 
-/// The peer of this module. Values are atomic and updated in place, because an insert of a key that
-/// exists removes it first, and a get at that moment misses it.
+/// The peer of this module. Values are atomic and updated in place.
 pub struct Skiplist<S: PeerKey>(Map<S::Native>);
 
 /// One thread's access.

@@ -48,6 +48,7 @@ impl PeerTextKey {
     /// Returns the byte string without the NUL byte.
     #[inline]
     pub fn bytes(self) -> &'static [u8] {
+        debug_assert_eq!(self.terminated.last(), Some(&0));
         &self.terminated[..self.terminated.len() - 1]
     }
 
