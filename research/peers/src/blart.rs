@@ -25,6 +25,7 @@ impl BlartSource for u64 {
     type Bytes = [u8; 8];
 
     fn prefix_free(self) -> [u8; 8] {
+        // Big-endian bytes have the order of the numbers.
         self.to_be_bytes()
     }
 }
@@ -33,6 +34,7 @@ impl BlartSource for PeerTextKey {
     type Bytes = &'static [u8];
 
     fn prefix_free(self) -> &'static [u8] {
+        // The NUL byte ends each key where a longer one with the same beginning goes on.
         self.terminated()
     }
 }
@@ -67,6 +69,7 @@ impl<K: BlartKey> PeerSession for &mut TreeMap<K, u64> {
 
     #[inline]
     fn insert(&mut self, (): &(), key: K, value: u64) {
+        // blart refuses a key that is a prefix of another, or begins with one.
         if self.try_insert(key, value).is_err() {
             unreachable!("keys with a terminator are no prefixes of each other");
         }
@@ -84,6 +87,7 @@ impl<K: BlartKey> PeerSession for &mut TreeMap<K, u64> {
 
     #[inline]
     fn scan(&mut self, (): &(), start: K, limit: usize, visit: impl FnMut(u64)) -> usize {
+        // The range is lazy, so the limit ends the walk.
         visit_values(self.range(start..).map(|(_, value)| *value), limit, visit)
     }
 }

@@ -57,6 +57,7 @@ impl PeerSession for &mut Map {
 
     #[inline]
     fn scan(&mut self, (): &(), start: NonMaxU64, limit: usize, visit: impl FnMut(u64)) -> usize {
+        // The entries are found one by one, so the limit ends the walk.
         let entries = self.iter_from(Bound::Included(start));
         visit_values(entries.map(|(_, value)| *value), limit, visit)
     }

@@ -26,6 +26,7 @@ impl PeerMap<u64> for Congee {
     }
 
     fn sessions(&mut self, count: usize) -> Vec<CongeeSession<'_>> {
+        // Each thread has a buffer of its own, because scans write into it.
         let session = || CongeeSession {
             map: &self.0,
             entries: Vec::new(),
@@ -74,10 +75,13 @@ impl PeerSession for CongeeSession<'_> {
         limit: usize,
         mut visit: impl FnMut(u64),
     ) -> usize {
+        // The buffer is kept between scans, so that a scan allocates nothing in the measured loop.
         if self.entries.len() < limit {
             self.entries.resize(limit, (0, 0));
         }
         let entries = &mut self.entries[..limit];
+        // The upper bound of congee's ranges is exclusive, so no scan visits the greatest key,
+        // `usize::MAX`.
         let count = self.map.range(&start, &usize::MAX, entries, guard);
         debug_assert!(count <= limit);
         entries[..count]

@@ -18,6 +18,7 @@ impl<S: PeerKey> PeerMap<S> for Dashmap<S> {
     type Session<'p> = DashmapSession<'p, S::Native>;
 
     fn new() -> Self {
+        // The seed is fixed, so that keys have the same shards in each run.
         Dashmap(DashMap::with_hasher(FixedState::default()))
     }
 
@@ -38,6 +39,7 @@ impl<K: Copy + Eq + Hash> PeerSession for DashmapSession<'_, K> {
 
     #[inline]
     fn get(&mut self, (): &(), key: K) -> Option<u64> {
+        // The value is copied at once: the entry holds the lock of its shard.
         self.0.get(&key).map(|entry| *entry)
     }
 
@@ -60,6 +62,7 @@ impl<K: Copy + Eq + Hash> PeerSession for DashmapSession<'_, K> {
     }
 
     fn scan(&mut self, (): &(), _: K, _: usize, _: impl FnMut(u64)) -> usize {
+        // Keys have no order here.
         0
     }
 }

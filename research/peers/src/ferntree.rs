@@ -64,6 +64,8 @@ impl<K: OptimisticRead + Copy + Ord + Send + Sync> PeerSession for FerntreeSessi
 
     #[inline]
     fn get(&mut self, _: &Guard, key: K) -> Option<u64> {
+        // The optimistic lookup takes no lock. It may read a key while it is written, so keys must
+        // bear that.
         self.0.lookup_optimistic(&key, |value| *value)
     }
 
@@ -74,6 +76,7 @@ impl<K: OptimisticRead + Copy + Ord + Send + Sync> PeerSession for FerntreeSessi
 
     #[inline]
     fn update(&mut self, _: &Guard, key: K, value: u64) -> bool {
+        // An insert replaces the value and returns the old one. It would also add an absent key.
         self.0.insert(key, value).is_some()
     }
 
@@ -86,6 +89,7 @@ impl<K: OptimisticRead + Copy + Ord + Send + Sync> PeerSession for FerntreeSessi
     fn scan(&mut self, _: &Guard, start: K, limit: usize, mut visit: impl FnMut(u64)) -> usize {
         let mut range = self.0.range(Bound::Included(&start), Bound::Unbounded);
         let mut count = 0;
+        // The limit is checked first, so that no entry beyond it is fetched.
         while count < limit
             && let Some((_, value)) = range.next()
         {

@@ -54,6 +54,7 @@ impl<K: Copy + Ord> PeerSession for &mut BTreeMap<K, u64> {
 
     #[inline]
     fn scan(&mut self, (): &(), start: K, limit: usize, visit: impl FnMut(u64)) -> usize {
+        // The range is lazy, so the limit ends the walk.
         visit_values(self.range(start..).map(|(_, value)| *value), limit, visit)
     }
 }

@@ -28,6 +28,7 @@ impl MasstreeSource for u64 {
     type Bytes = [u8; 8];
 
     fn ordered_bytes(self) -> Result<[u8; 8], &'static str> {
+        // Big-endian bytes have the order of the numbers.
         Ok(self.to_be_bytes())
     }
 }
@@ -56,6 +57,8 @@ impl<S: MasstreeSource> PeerMap<S> for Masstree {
     }
 
     fn sessions(&mut self, count: usize) -> Vec<MasstreeSession<'_, S::Bytes>> {
+        // The map itself takes bytes. The session keeps the type of keys with which it was asked
+        // for.
         let session = || MasstreeSession {
             map: &self.0,
             key: std::marker::PhantomData,
@@ -85,6 +88,7 @@ impl<'p, K: AsRef<[u8]> + Copy> PeerSession for MasstreeSession<'p, K> {
 
     #[inline]
     fn update(&mut self, guard: &LocalGuard<'p>, key: K, value: u64) -> bool {
+        // An insert replaces the value and returns the old one. It would also add an absent key.
         self.map
             .insert_with_guard(key.as_ref(), value, guard)
             .is_some()
@@ -107,6 +111,7 @@ impl<'p, K: AsRef<[u8]> + Copy> PeerSession for MasstreeSession<'p, K> {
         let take = |value: u64| {
             visit(value);
             count += 1;
+            // The scan ends with the last wanted entry, before it looks for the next one.
             count < limit
         };
         let start = RangeBound::Included(start.as_ref());

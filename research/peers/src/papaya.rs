@@ -18,6 +18,7 @@ impl<S: PeerKey> PeerMap<S> for Papaya<S> {
     type Session<'p> = PapayaSession<'p, S::Native>;
 
     fn new() -> Self {
+        // The seed is fixed, so that keys have the same slots in each run.
         Papaya(HashMap::with_hasher(FixedState::default()))
     }
 
@@ -50,6 +51,7 @@ impl<'p, K: Copy + Eq + Hash> PeerSession for PapayaSession<'p, K> {
 
     #[inline]
     fn update(&mut self, guard: &LocalGuard<'p>, key: K, value: u64) -> bool {
+        // An insert replaces the value and returns the old one. It would also add an absent key.
         self.0.insert(key, value, guard).is_some()
     }
 
@@ -59,6 +61,7 @@ impl<'p, K: Copy + Eq + Hash> PeerSession for PapayaSession<'p, K> {
     }
 
     fn scan(&mut self, _: &LocalGuard<'p>, _: K, _: usize, _: impl FnMut(u64)) -> usize {
+        // Keys have no order here.
         0
     }
 }

@@ -71,6 +71,7 @@ pub(crate) fn visit_values(
     mut visit: impl FnMut(u64),
 ) -> usize {
     let mut count = 0;
+    // The values are visited one by one, so that a map cannot skip the work of reading them.
     for value in values.take(limit) {
         visit(value);
         count += 1;
@@ -80,6 +81,7 @@ pub(crate) fn visit_values(
 
 /// Returns the only session of a map for one thread; panics if more were requested.
 pub(crate) fn only_session<T>(session: T, count: usize) -> Vec<T> {
+    // The session borrows the map mutably, so there cannot be two.
     assert_eq!(count, 1, "this map is for one thread");
     vec![session]
 }

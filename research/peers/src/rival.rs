@@ -31,6 +31,7 @@ impl NumberForm for Words {
 impl NumberForm for ByteStrings {
     #[inline]
     fn lend<R>(number: u64, lend: impl FnOnce(&[u8]) -> R) -> R {
+        // Values of all peers are numbers, so byte strings have the 8 bytes of one.
         lend(&number.to_le_bytes())
     }
     #[inline]
@@ -80,6 +81,7 @@ impl<S: RivalSource, D: RivalDesign<S::Form>> PeerMap<S> for RivalMap<S::Form, D
     }
 
     fn sessions(&mut self, count: usize) -> Vec<&Rival<S::Form, D>> {
+        // Rivals are shared between threads and keep no state for each.
         vec![&self.0; count]
     }
 }
@@ -89,6 +91,7 @@ impl<F: NumberForm, D: RivalDesign<F>> PeerSession for &Rival<F, D> {
     type Guard = Guard;
 
     fn pin(&self) -> Guard {
+        // The rivals take the guard as an argument, so a pin serves many operations.
         crossbeam_epoch::pin()
     }
 

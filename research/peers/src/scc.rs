@@ -37,6 +37,7 @@ impl<K: Copy + Ord + 'static> PeerSession for SccSession<'_, K> {
 
     #[inline]
     fn get(&mut self, guard: &Guard, key: K) -> Option<u64> {
+        // Peeking takes no lock: the guard keeps the entry alive.
         self.0.peek(&key, guard).copied()
     }
 
@@ -47,6 +48,7 @@ impl<K: Copy + Ord + 'static> PeerSession for SccSession<'_, K> {
 
     #[inline]
     fn update(&mut self, _: &Guard, key: K, value: u64) -> bool {
+        // scc's upsert does not tell an update from an insert, so every update returns true.
         self.0.upsert_sync(key, value);
         true
     }
@@ -58,6 +60,7 @@ impl<K: Copy + Ord + 'static> PeerSession for SccSession<'_, K> {
 
     #[inline]
     fn scan(&mut self, guard: &Guard, start: K, limit: usize, visit: impl FnMut(u64)) -> usize {
+        // The range is lazy, so the limit ends the walk.
         let values = self.0.range(start.., guard).map(|(_, value)| *value);
         visit_values(values, limit, visit)
     }

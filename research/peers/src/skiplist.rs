@@ -43,6 +43,7 @@ impl<K: Copy + Ord + Send + 'static> PeerSession for SkiplistSession<'_, K> {
 
     #[inline]
     fn get(&mut self, _: &Guard, key: K) -> Option<u64> {
+        // The load pairs with the store of an update, which another thread may make meanwhile.
         self.0
             .get(&key)
             .map(|entry| entry.value().load(Ordering::Acquire))
@@ -55,6 +56,8 @@ impl<K: Copy + Ord + Send + 'static> PeerSession for SkiplistSession<'_, K> {
 
     #[inline]
     fn update(&mut self, _: &Guard, key: K, value: u64) -> bool {
+        // An insert of a key that exists removes it first, and a get at that moment misses it. So
+        // the value is changed in place.
         self.0
             .get(&key)
             .map(|entry| entry.value().store(value, Ordering::Release))
@@ -68,6 +71,7 @@ impl<K: Copy + Ord + Send + 'static> PeerSession for SkiplistSession<'_, K> {
 
     #[inline]
     fn scan(&mut self, _: &Guard, start: K, limit: usize, visit: impl FnMut(u64)) -> usize {
+        // The range is lazy, so the limit ends the walk.
         let values = self
             .0
             .range(start..)

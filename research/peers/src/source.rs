@@ -40,6 +40,7 @@ pub struct PeerTextKey {
 impl PeerTextKey {
     /// Wraps a byte string that ends with its only NUL byte; returns `None` for other strings.
     pub fn from_terminated(terminated: &'static [u8]) -> Option<Self> {
+        // An inner NUL byte would let one key be a prefix of another.
         let first = terminated.iter().position(|&byte| byte == 0);
         (first.is_some() && first == terminated.len().checked_sub(1))
             .then_some(PeerTextKey { terminated })
