@@ -81,6 +81,7 @@ impl Gru {
 
     /// Learns from some samples in one step.
     fn learn(&mut self, samples: &[&HotnessSample]) -> candle_core::Result<()> {
+        debug_assert!(samples.iter().all(|sample| sample.label < HEIGHT_MAX));
         let labels: Vec<u32> = samples.iter().map(|sample| sample.label as u32).collect();
         let labels = Tensor::new(labels, &Device::Cpu)?;
         let sequences: Vec<&Sequence> = samples.iter().map(|sample| &sample.sequence).collect();
@@ -116,6 +117,7 @@ impl Predictor for Gru {
     }
 
     fn scores(&mut self, sequences: &[Sequence], scale: &HotnessScale) -> Vec<f32> {
+        debug_assert!(scale.classes <= HEIGHT_MAX);
         let mut scores = Vec::with_capacity(sequences.len() * scale.classes);
         for part in sequences.chunks(AT_ONCE) {
             let part: Vec<&Sequence> = part.iter().collect();
@@ -127,6 +129,7 @@ impl Predictor for Gru {
                 scores.extend(row.into_iter().take(scale.classes));
             }
         }
+        debug_assert_eq!(scores.len(), sequences.len() * scale.classes);
         scores
     }
 }
