@@ -32,6 +32,7 @@ pub struct GruCell {
 
 /// Draws a matrix of weights between plus and minus one over the square root of `states`.
 fn weights(rows: usize, columns: usize, states: usize, random: &mut SmallRng) -> Result<Var> {
+    // The usual bound for gated units: larger weights saturate the gates before they have learnt.
     let bound = (states as f32).sqrt().recip();
     let values = (0..rows * columns).map(|_| random.random_range(-bound..bound));
     Var::from_vec(values.collect(), (rows, columns), &Device::Cpu)
@@ -80,6 +81,7 @@ impl GruCell {
     /// Computes scores, one subrange in each row, from the inputs of some steps, one subrange in
     /// each column.
     pub fn scores(&self, steps: &[Tensor]) -> Result<Tensor> {
+        // The first step has no state, which saves the products with a matrix of zeros.
         let mut state: Option<Tensor> = None;
         for input in steps {
             state = Some(self.step(input, state)?);
@@ -101,13 +103,16 @@ impl GruCell {
         let Some(state) = state else {
             let reset = sigmoid(&reset?)?.broadcast_mul(self.reset_bias.as_tensor())?;
             let new = (new? + reset)?.tanh()?;
+            // With `h = 0` the new state is `(1 - z) n`.
             return &new - (sigmoid(&update?)? * &new)?;
         };
         let of_state = |gate: &GruGate| gate.state.matmul(&state);
         let update = sigmoid(&(update? + of_state(&self.update)?)?)?;
         let reset = sigmoid(&(reset? + of_state(&self.reset)?)?)?;
+        // The reset gate scales the bias, too, so it is added before the product.
         let past = of_state(&self.new)?.broadcast_add(self.reset_bias.as_tensor())?;
         let new = (new? + (reset * past)?)?.tanh()?;
+        // Equal to `(1 - z) n + z h`, with one product less.
         &new + (update * (state - &new)?)?
     }
 }

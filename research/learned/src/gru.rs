@@ -94,6 +94,7 @@ impl Gru {
 /// Returns the digits of subranges, one subrange in each column, for each batch.
 fn inputs(sequences: &[&Sequence]) -> candle_core::Result<Vec<Tensor>> {
     let count = sequences.len();
+    // Each batch is one matrix, so the unit computes all subranges of a step together.
     let step = |step: usize| {
         let mut columns = vec![0.0; INPUTS * count];
         for (column, sequence) in sequences.iter().enumerate() {
@@ -109,6 +110,8 @@ fn inputs(sequences: &[&Sequence]) -> candle_core::Result<Vec<Tensor>> {
 impl Predictor for Gru {
     fn train(&mut self, samples: &[HotnessSample], _: &HotnessScale) {
         let mut order: Vec<&HotnessSample> = samples.iter().collect();
+        // The samples are in the order of keys. Neighbours are alike, and would pull the weights
+        // one way.
         order.shuffle(&mut self.random);
         for samples in order.chunks(AT_ONCE) {
             let learnt = self.learn(samples);
@@ -119,6 +122,7 @@ impl Predictor for Gru {
     fn scores(&mut self, sequences: &[Sequence], scale: &HotnessScale) -> Vec<f32> {
         debug_assert!(scale.classes <= HEIGHT_MAX);
         let mut scores = Vec::with_capacity(sequences.len() * scale.classes);
+        // Parts bound the memory of the matrices between the steps.
         for part in sequences.chunks(AT_ONCE) {
             let part: Vec<&Sequence> = part.iter().collect();
             let found = inputs(&part)
