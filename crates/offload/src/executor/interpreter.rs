@@ -114,6 +114,10 @@ impl<'r, M: InterpreterMemory> InterpreterRun<'r, M> {
     fn finish(&mut self) -> Result<u64, ExecutionFault> {
         let mut index = 0;
         loop {
+            debug_assert!(
+                index < self.code.instructions().len(),
+                "control stays inside"
+            );
             let slot = self.code.slot(index);
             self.instructions += 1;
             match self.step(index, slot)? {
@@ -247,7 +251,9 @@ impl<'r, M: InterpreterMemory> InterpreterRun<'r, M> {
     }
 
     fn jump(&mut self, index: usize, slot: usize) -> Result<usize, ExecutionFault> {
+        debug_assert!(self.code.target(index).is_some());
         let target = self.code.target(index).unwrap_or_default();
+        // Only backward jumps spend: without one, each instruction is executed once at most.
         if target <= index {
             self.spend(slot)?;
         }
@@ -255,7 +261,11 @@ impl<'r, M: InterpreterMemory> InterpreterRun<'r, M> {
     }
 
     fn call(&mut self, index: usize, slot: usize) -> Result<usize, ExecutionFault> {
+        // The budget is checked before the depth, as in native code: both executors must return the
+        // same fault.
         self.spend(slot)?;
+        debug_assert!(self.frames.len() < CALL_DEPTH_MAX);
+        // The first function is active without a frame.
         if self.frames.len() + 1 == CALL_DEPTH_MAX {
             return Err(ExecutionFault::CallDepth { slot });
         }
@@ -264,6 +274,7 @@ impl<'r, M: InterpreterMemory> InterpreterRun<'r, M> {
             kept: KEPT.map(|register| self.get(register)),
         };
         self.frames.push(frame);
+        // The stacks of all depths are adjacent, and the register has the end of the active one.
         let end = self.get(Register::R10) + STACK_BYTES as u64;
         self.set(Register::R10, end);
         Ok(self.code.target(index).unwrap_or_default())

@@ -1,8 +1,11 @@
 //! The bytes of a window that an iteration has stored.
 
+use crate::program::{NODE_BYTES_MAX, REGION_BYTES};
 use std::ops::Range;
 
 const WORDS: usize = 4;
+// A set has a bit for each byte of the windows whose stores are noted.
+const _: () = assert!(64 * WORDS == NODE_BYTES_MAX && 64 * WORDS == REGION_BYTES);
 
 /// A set of the bytes of a window of 256.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -43,6 +43,7 @@ impl TraversalWorkspace {
     /// Prepares for an iteration at the current address: no store is noted, the allocation is zero,
     /// and the last free region of the scratchpad's list is the one that the iteration may take.
     pub fn begin(&mut self, declaration: Declaration) {
+        // Most iterations store nothing, and need not write the set nor clear the allocation.
         if !self.stores.node.is_empty() {
             self.stores.node = ByteSet::EMPTY;
         }
@@ -64,16 +65,17 @@ impl TraversalWorkspace {
         if self.stores.allocation.is_empty() {
             return;
         }
+        // The list is in the scratchpad, so the program may have changed the count, even to zero.
         let count = word(&self.scratchpad, at).saturating_sub(1);
         if let Some(bytes) = self.scratchpad.get_mut(at..at + 8) {
             bytes.copy_from_slice(&count.to_le_bytes());
         }
     }
 
-    /// Returns the addresses of the list of free regions. A count beyond the scratchpad's end is
-    /// cut.
+    /// Returns the addresses of the list of free regions, as far as they are in the scratchpad.
     pub fn free_regions(&self, at: u16) -> impl Iterator<Item = u64> + '_ {
         let at = usize::from(at);
+        // The caller or the program wrote the count, so it may reach beyond the scratchpad's end.
         let room = self.scratchpad.len().saturating_sub(at + 8) / 8;
         let count = word(&self.scratchpad, at).min(room as u64) as usize;
         (0..count).map(move |index| word(&self.scratchpad, at + 8 + 8 * index))
@@ -118,6 +120,12 @@ const NODE_ORIGIN: u64 = 0x10_0000_0000;
 const SCRATCHPAD_ORIGIN: u64 = 0x20_0000_0000;
 const ALLOCATION_ORIGIN: u64 = 0x30_0000_0000;
 const STACK_ORIGIN: u64 = 0x40_0000_0000;
+// `stored` recognizes a window by the origins before and after it.
+const _: () = assert!(
+    NODE_ORIGIN < SCRATCHPAD_ORIGIN
+        && SCRATCHPAD_ORIGIN < ALLOCATION_ORIGIN
+        && ALLOCATION_ORIGIN < STACK_ORIGIN
+);
 
 /// A workspace at the interpreter's addresses, with a stack.
 pub(super) struct WorkspaceWindows<'w> {
@@ -197,6 +205,10 @@ impl InterpreterMemory for WorkspaceWindows<'_> {
             return;
         };
         let offset = (address - start) as usize;
+        debug_assert!(
+            offset + bytes as usize <= NODE_BYTES_MAX,
+            "the bytes were resolved"
+        );
         set.insert(offset..offset + bytes as usize);
     }
 }

@@ -176,6 +176,7 @@ impl BpfBuilder {
     /// Adds a jump, branch or call of any kind to a label, whose distance replaces that of the
     /// instruction.
     pub fn jump_by(&mut self, jump: Instruction, label: Label) {
+        debug_assert!(jump.distance().is_some(), "{jump:?} has no distance to set");
         self.add(jump, Some(label));
     }
 
@@ -195,11 +196,14 @@ impl BpfBuilder {
             if let Some(label) = label {
                 let place = self.labels.get(label.0).copied().flatten();
                 let place = place.ok_or(BpfBuildError::Unplaced { slot })?;
+                // A distance counts from the next instruction. Jumps have one slot.
                 set_distance(&mut instruction, slot, place as i64 - slot as i64 - 1)?;
             }
             slot += instruction.slots();
             instructions.push(instruction);
         }
+        // Labels are placed at slots that were counted while instructions were added.
+        debug_assert_eq!(slot, self.slots);
         Ok(BpfCode::new(instructions)?)
     }
 

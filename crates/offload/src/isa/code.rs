@@ -17,6 +17,8 @@ pub struct BpfCode {
 
 /// Largest number of slots of code. It is the limit of the Linux kernel for trusted programs.
 const SLOTS_MAX: usize = 1_000_000;
+// Targets and slots are kept in 32 bits.
+const _: () = assert!(SLOTS_MAX <= u32::MAX as usize);
 
 /// The reason why instructions are not valid code. Slots of 8 bytes count from 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,6 +78,7 @@ impl BpfCode {
             if instruction.slots() == 2 {
                 indices.push(None);
             }
+            // The check is in the loop, so that a long list does not first fill a longer one.
             if indices.len() > SLOTS_MAX {
                 let slots = instructions.iter().map(Instruction::slots).sum();
                 return Err(CodeError::TooLong { slots });
@@ -84,6 +87,7 @@ impl BpfCode {
         let Some((last, last_slot)) = instructions.last().zip(slots.last()) else {
             return Err(CodeError::Empty);
         };
+        // A call and a branch continue, too: executors go on at the index behind them unchecked.
         if last.continues() {
             let slot = *last_slot as usize;
             return Err(CodeError::Unterminated { slot });
@@ -94,12 +98,15 @@ impl BpfCode {
             if instruction.written() == Some(Register::R10) {
                 return Err(CodeError::WritesFramePointer { slot });
             }
+            // Targets become indices here, so that executors need not count slots at each jump.
             let target = match instruction.distance() {
                 Some(distance) => target(slot, distance, &indices)?,
                 None => 0,
             };
             targets.push(target);
         }
+        // Executors look both lists up by the index of an instruction.
+        debug_assert!(targets.len() == instructions.len() && slots.len() == instructions.len());
         Ok(BpfCode {
             instructions,
             targets,
@@ -130,6 +137,8 @@ impl BpfCode {
         for instruction in &self.instructions {
             encode(instruction, &mut bytes);
         }
+        // Distances of jumps count these slots.
+        debug_assert_eq!(bytes.len(), 8 * self.slots());
         bytes
     }
 

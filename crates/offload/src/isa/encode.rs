@@ -14,6 +14,9 @@ pub fn encode(instruction: &Instruction, bytes: &mut Vec<u8>) {
             source,
         } => {
             let (code, offset) = op::alu_code(operation);
+            // The decoder finds the operation by code and offset: signed divisions have the code of
+            // the unsigned ones, and offset 1.
+            debug_assert_eq!(op::alu(code, offset), Some(operation));
             slot.opcode = alu_class(width) | code;
             slot.offset = offset;
             slot.destination(destination).operand(source);
@@ -28,6 +31,7 @@ pub fn encode(instruction: &Instruction, bytes: &mut Vec<u8>) {
             destination,
             source,
         } => {
+            // A sign extension is a move with an offset, so offset 0 is left for the plain move.
             slot.opcode = alu_class(width) | op::MOV;
             slot.offset = from.bits() as i16;
             slot.destination(destination).operand(source.into());
@@ -50,6 +54,8 @@ pub fn encode(instruction: &Instruction, bytes: &mut Vec<u8>) {
             slot.opcode = op::LDDW;
             slot.immediate = value as i32;
             slot.destination(destination);
+            // The upper half has a slot of its own, whose other fields must be zero: no jump may go
+            // there, and no opcode is 0.
             slot.append(bytes);
             slot = EncodedSlot {
                 immediate: (value >> 32) as i32,
@@ -94,12 +100,16 @@ pub fn encode(instruction: &Instruction, bytes: &mut Vec<u8>) {
                 Width::W32 => op::JMP32,
                 Width::W64 => op::JMP,
             };
-            slot.opcode = class | op::condition_code(condition);
+            let code = op::condition_code(condition);
+            debug_assert_eq!(op::condition(code), Some(condition));
+            slot.opcode = class | code;
             slot.offset = distance;
             slot.destination(left).operand(right);
         }
         Instruction::Call { distance } => {
             slot.opcode = op::JMP | op::CALL;
+            // 1 marks a call within the program. 0 and 2 are helpers of the platform, which
+            // programs must not call.
             slot.source = 1;
             slot.immediate = distance;
         }
@@ -153,11 +163,16 @@ impl EncodedSlot {
             }
         };
         self.opcode = class | op::MEM | op::size_bits(size);
+        debug_assert_eq!(op::size(self.opcode), size);
         self.offset = offset;
         self.destination(base);
     }
 
     fn append(&self, bytes: &mut Vec<u8>) {
+        debug_assert!(
+            self.source < 16 && self.destination < 16,
+            "fields of 4 bits"
+        );
         bytes.extend([self.opcode, self.source << 4 | self.destination]);
         bytes.extend(self.offset.to_le_bytes());
         bytes.extend(self.immediate.to_le_bytes());

@@ -77,6 +77,7 @@ impl<M: TraversalMemory> AcceleratorRunner<M> {
             let Departure { traversal, end, .. } = departure;
             let number = traversal.number() as usize;
             if let Some(outcome) = outcomes.get_mut(number) {
+                debug_assert!(outcome.is_none(), "query {number} departs twice");
                 *outcome = Some(traversal.outcome(end));
             }
         }

@@ -182,6 +182,7 @@ impl<M: TraversalMemory> HardwareTraversal for OffloadedQuery<M> {
         if self.status == Some(TraversalStatus::Malfunction) {
             return self.ended(0, TraversalStatus::Malfunction);
         }
+        debug_assert!(self.made < self.left, "the model goes on after its limit");
         let changes = self.program.changes_memory();
         self.before = changes.then(|| self.workspace.scratchpad.clone());
         let result = Interpreter.iterate_counting(&self.program, &mut self.workspace);

@@ -63,7 +63,12 @@ impl TenantMemory<'_> {
         permission: TenantPermission,
     ) -> Result<usize, AccessError> {
         let ranges = self.ranges;
-        ranges.translate(self.tenant, address, bytes, permission)
+        let offset = ranges.translate(self.tenant, address, bytes, permission)?;
+        debug_assert!(
+            offset + bytes <= size_of_val(self.words),
+            "ranges are in memory"
+        );
+        Ok(offset)
     }
 }
 

@@ -15,6 +15,7 @@ pub struct RackMemory<'m> {
 impl<'m> RackMemory<'m> {
     /// Combines the memory of nodes that have no address in common.
     pub fn new(nodes: Vec<LocalMemory<'m>>, tenant: Tenant) -> RackMemory<'m> {
+        debug_assert!(are_disjoint(&nodes), "two nodes have an address");
         RackMemory { nodes, tenant }
     }
 
@@ -28,6 +29,13 @@ impl<'m> RackMemory<'m> {
         let node = self.nodes.iter().find(holds).ok_or(AccessError::Absent)?;
         Ok(node.of(self.tenant))
     }
+}
+
+/// Returns true if no address is on two nodes.
+fn are_disjoint(nodes: &[LocalMemory<'_>]) -> bool {
+    let mut ranges: Vec<_> = nodes.iter().flat_map(|node| node.ranges().iter()).collect();
+    ranges.sort_by_key(|range| range.start);
+    ranges.is_sorted_by(|one, next| one.start + one.bytes <= next.start)
 }
 
 impl TraversalMemory for RackMemory<'_> {

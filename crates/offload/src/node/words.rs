@@ -26,6 +26,9 @@ pub fn load(memory: &[AtomicU64], offset: usize, into: &mut [u8]) {
 /// # Panics
 /// The bytes exceed the memory.
 pub fn store(memory: &[AtomicU64], offset: usize, bytes: &[u8]) {
+    // Nothing is stored of bytes that exceed the memory.
+    debug_assert!(offset + bytes.len() <= size_of_val(memory));
+    // A reader that sees one of these words sees all stores that were made before.
     std::sync::atomic::fence(Ordering::Release);
     let mut word = offset / 8;
     let mut within = offset % 8;

@@ -3,7 +3,7 @@
 use super::declaration::Declaration;
 use super::hash::ProgramHash;
 use super::verify::{self, VerifyError};
-use super::window::ProgramWindow;
+use super::window::{NODE_BYTES_MAX, ProgramWindow, SCRATCHPAD_BYTES_MAX};
 use crate::isa::{BpfCode, BpfDecodeError};
 
 /// Largest number of 8-byte slots of a program. The largest program of the paper's applications, a
@@ -108,6 +108,8 @@ pub enum ProgramError {
 /// bits set if there is none), four zeros.
 const DECLARATION_BYTES: usize = 8;
 const NO_REGIONS: u16 = u16::MAX;
+// No list can begin there, so the value is free for its absence.
+const _: () = assert!(NO_REGIONS as usize > SCRATCHPAD_BYTES_MAX);
 
 impl TraversalProgram {
     /// Verifies code.
@@ -134,6 +136,7 @@ impl TraversalProgram {
         }
         let findings = verify::verify(&code, bytes, declaration.regions_at.is_some())?;
         let (start, end) = findings.node;
+        debug_assert!((0..=NODE_BYTES_MAX as i64).contains(&(end - start)));
         let hash = ProgramHash::of(&encode(&code, declaration));
         Ok(TraversalProgram {
             code,
@@ -173,10 +176,10 @@ impl TraversalProgram {
         if slots > INSTRUCTIONS_MAX {
             return Err(VerifyError::TooLong { slots }.into());
         }
-        Ok(TraversalProgram::verify(
-            BpfCode::decode(code)?,
-            declaration,
-        )?)
+        let program = TraversalProgram::verify(BpfCode::decode(code)?, declaration)?;
+        // A program has one encoding, and so one hash, by whichever way it reaches a node.
+        debug_assert_eq!(program.encode(), bytes);
+        Ok(program)
     }
 
     /// Encodes the program. Decoding accepts the bytes.

@@ -153,6 +153,7 @@ fn read(heap: &impl NodeHeap, node: u64) -> Result<WideNode, HeapError> {
 }
 
 fn write(heap: &mut impl NodeHeap, at: u64, node: &WideNode) -> Result<(), HeapError> {
+    debug_assert!(node.entries.len() <= ENTRIES_MAX);
     node.write(heap, at)?;
     heap.write(at + IS_LEAF, node.is_leaf().into())?;
     heap.write(at + COUNT, node.entries.len() as u64)

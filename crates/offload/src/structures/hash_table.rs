@@ -134,6 +134,7 @@ impl OffloadHashTable {
         let hash = (key ^ key >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let bucket = hash % self.buckets;
         let slab = self.slabs.get((bucket / SLAB_BUCKETS) as usize);
+        debug_assert!(slab.is_some(), "no slab for bucket {bucket}");
         slab.map_or(0, |slab| slab + bucket % SLAB_BUCKETS * ENTRY_BYTES)
     }
 }

@@ -62,6 +62,7 @@ pub struct NodeArena<M> {
 impl<M: TraversalMemory> NodeArena<M> {
     /// Creates an arena of free addresses.
     pub fn new(memory: M, parts: Vec<Range<u64>>) -> NodeArena<M> {
+        debug_assert!(parts.iter().all(|part| part.start <= part.end));
         NodeArena {
             memory,
             parts,
@@ -116,6 +117,7 @@ impl<M: TraversalMemory> NodeHeap for NodeArena<M> {
     }
 
     fn free(&mut self, address: u64, bytes: u64) {
+        debug_assert!(address != 0, "null is no allocation");
         let bytes = bytes.next_multiple_of(8);
         self.freed.entry(bytes).or_default().push(address);
     }

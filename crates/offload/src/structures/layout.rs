@@ -17,6 +17,7 @@ pub mod chain {
 
 /// A node of a [`BPlusTree`](super::BPlusTree).
 pub mod b_plus {
+    use crate::structures::programs::ENTRIES_MAX;
     pub use crate::structures::wide_node::{CHILDREN, ENTRIES, NODE_BYTES as BYTES};
 
     /// The mark of leaves: not zero in a leaf.
@@ -27,4 +28,8 @@ pub mod b_plus {
     pub const NEXT: u64 = 240;
     /// The address of the leaf before, or zero.
     pub const PREVIOUS: u64 = 248;
+
+    // The links of leaves follow the children, of which there is one more than entries.
+    const _: () = assert!(CHILDREN + 8 * (ENTRIES_MAX as u64 + 1) <= NEXT);
+    const _: () = assert!(PREVIOUS + 8 == BYTES);
 }

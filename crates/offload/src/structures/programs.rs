@@ -4,7 +4,7 @@
 //! the entry.
 
 use crate::isa::assemble;
-use crate::program::{Declaration, TraversalProgram};
+use crate::program::{Declaration, SCRATCHPAD_BYTES_MAX, TraversalProgram};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ pub const ENTRY_NODE: usize = 4;
 /// The first word after these.
 pub const PARAMETERS: usize = 5;
 const LOOKUP_BYTES: u16 = 48;
+const _: () = assert!(LOOKUP_BYTES as usize == 8 * (PARAMETERS + 1));
 
 /// Largest number of entries of a node of a B-tree or B+ tree.
 pub const ENTRIES_MAX: usize = 9;
@@ -86,6 +87,8 @@ pub const FIND_ALL_BYTES: usize = 1;
 /// The first word of the pairs. A pair is a bucket and a key; the program replaces them by the
 /// value, and by 1 if the key was found.
 pub const FIND_ALL_PAIRS: usize = 2;
+// The program masks the place of a pair, so that the verifier knows it to be in the scratchpad.
+const _: () = assert!(FIND_ALL_MAX.is_power_of_two());
 
 /// Returns the program that finds several keys in chains of a hash table, one after the other. The
 /// arguments are those of [`chain_find`].
@@ -268,6 +271,7 @@ pub const SCAN_COUNT: usize = 2;
 pub const SCAN_ENTRIES: usize = 4;
 /// Largest number of entries of one scan: as many as a scratchpad holds.
 pub const SCAN_MAX: usize = 128;
+const _: () = assert!(8 * SCAN_ENTRIES + 16 * SCAN_MAX <= SCRATCHPAD_BYTES_MAX);
 
 /// Returns the program that copies the first entries at or above a key of a B+ tree.
 pub fn b_plus_scan() -> Arc<TraversalProgram> {
@@ -320,6 +324,7 @@ pub const AGGREGATE_SUM: usize = 3;
 pub const AGGREGATE_MIN: usize = 4;
 /// See [`AGGREGATE_END`].
 pub const AGGREGATE_MAX: usize = 5;
+const _: () = assert!(8 * (AGGREGATE_MAX + 1) <= LOOKUP_BYTES as usize);
 
 /// Returns the program that computes count, sum, minimum and maximum of the values of a range of
 /// keys of a B+ tree.

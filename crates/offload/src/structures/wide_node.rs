@@ -2,6 +2,8 @@
 
 use super::entry::StructureEntry;
 use super::heap::{HeapError, NodeHeap};
+use super::programs::ENTRIES_MAX;
+use crate::program::NODE_BYTES_MAX;
 
 /// The offset of the entries; each is a key and a value.
 pub const ENTRIES: u64 = 16;
@@ -9,6 +11,9 @@ pub const ENTRIES: u64 = 16;
 pub const CHILDREN: u64 = 160;
 /// The size of a node: one load of an iteration.
 pub const NODE_BYTES: u64 = 256;
+// The programs load whole nodes.
+const _: () = assert!(NODE_BYTES == NODE_BYTES_MAX as u64);
+const _: () = assert!(CHILDREN == ENTRIES + 16 * ENTRIES_MAX as u64);
 
 /// A node's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,6 +57,7 @@ impl WideNode {
     }
 
     pub fn write(&self, heap: &mut impl NodeHeap, node: u64) -> Result<(), HeapError> {
+        debug_assert!(self.is_leaf() || self.children.len() == self.entries.len() + 1);
         for (entry, at) in self.entries.iter().zip((node + ENTRIES..).step_by(16)) {
             heap.write(at, entry.key)?;
             heap.write(at + 8, entry.value)?;

@@ -74,6 +74,10 @@ impl ProgramEngine {
     /// # Errors
     /// See [`Interpreter::iterate`].
     pub fn iterate(&self, workspace: &mut TraversalWorkspace) -> Result<u64, ExecutionFault> {
+        debug_assert_eq!(
+            workspace.scratchpad.len(),
+            self.program().scratchpad_bytes()
+        );
         match self {
             ProgramEngine::Interpreter(program) => Interpreter.iterate(program, workspace),
             #[cfg(feature = "native")]

@@ -45,6 +45,10 @@ pub fn iterate(
     let next = engine
         .iterate(workspace)
         .map_err(|_| TraversalStatus::Malfunction)?;
+    debug_assert!(
+        before.is_some() || !workspace.has_stores(),
+        "the verifier saw no store"
+    );
     if workspace.has_stores()
         && let Err(status) = store(program, memory, workspace)
     {

@@ -71,7 +71,9 @@ impl TraversalStatus {
 
     /// Returns the status of a number.
     pub fn from_code(code: u8) -> Option<TraversalStatus> {
-        TraversalStatus::ALL.get(usize::from(code)).copied()
+        let status = TraversalStatus::ALL.get(usize::from(code)).copied();
+        debug_assert!(status.is_none_or(|status| status.code() == code));
+        status
     }
 }
 

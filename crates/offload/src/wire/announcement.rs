@@ -16,6 +16,8 @@ pub const ANNOUNCED_MAX: usize = 64;
 const HEAD_BYTES: usize = 32;
 const TAG: std::ops::Range<usize> = 16..16 + TAG_BYTES;
 const RANGE_BYTES: usize = 16;
+// The tag covers all bytes before and after it.
+const _: () = assert!(TAG.end == HEAD_BYTES);
 
 /// The ranges of a memory node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +44,7 @@ impl Announcement {
         bytes.extend(self.epoch.to_le_bytes());
         bytes.extend(self.node.0.to_le_bytes());
         bytes.extend([0; TAG_BYTES]);
+        debug_assert_eq!(bytes.len(), HEAD_BYTES);
         for (start, count) in self.ranges.iter().take(ANNOUNCED_MAX) {
             bytes.extend(start.to_le_bytes());
             bytes.extend(count.to_le_bytes());
@@ -94,11 +97,13 @@ impl Announcement {
 
 /// Computes the tag of bytes of at least a head's length.
 fn tag(bytes: &[u8], key: &AuthenticationKey) -> [u8; TAG_BYTES] {
+    debug_assert!(bytes.len() >= HEAD_BYTES);
     key.hash(&[&bytes[..TAG.start], &bytes[TAG.end..]])
 }
 
 /// Decodes a number of at most 8 bytes.
 fn word(bytes: &[u8]) -> u64 {
+    debug_assert!(bytes.len() <= 8);
     bytes
         .iter()
         .rev()

@@ -37,6 +37,11 @@ const RESPONSE: u8 = 2;
 pub(super) const ANNOUNCEMENT: u8 = 3;
 const HOPS: usize = 6;
 const TAG: std::ops::Range<usize> = 88..88 + TAG_BYTES;
+const _: () = assert!(TAG.end == HEADER_BYTES);
+// The header has 16 bits for each length, and UDP over IPv4 carries 65,507 bytes.
+const _: () = assert!(SCRATCHPAD_BYTES_MAX <= u16::MAX as usize);
+const _: () = assert!(8 + 8 * INSTRUCTIONS_MAX <= u16::MAX as usize);
+const _: () = assert!(DATAGRAM_BYTES_MAX <= 65_507);
 
 /// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -200,6 +205,7 @@ impl OffloadMessage {
         }
         bytes.extend(self.program.0);
         bytes.extend([0; TAG_BYTES]);
+        debug_assert_eq!(bytes.len(), HEADER_BYTES);
         bytes.extend(&self.scratchpad[..scratchpad]);
         bytes.extend(&self.body[..body]);
         let tag = key.tag(&bytes);
@@ -362,6 +368,7 @@ impl<'d> DatagramFields<'d> {
 /// Adds a hop to a message that a switch forwards.
 pub(crate) fn count_hop(datagram: &mut [u8]) {
     if let Some(hops) = datagram.get_mut(HOPS) {
+        debug_assert!(*hops < u8::MAX, "the switch drops such a message");
         *hops = hops.saturating_add(1);
     }
 }

@@ -41,6 +41,8 @@ impl NativeContext {
     pub(super) const FRAME_BYTES: i64 = 40;
 }
 
+const _: () = assert!(NativeContext::FRAME_BYTES as usize == size_of::<[u64; 5]>());
+
 /// The values of the status.
 pub(super) const ACCESS: i64 = 1;
 pub(super) const CALL_DEPTH: i64 = 2;
@@ -114,6 +116,10 @@ impl Native {
         // The code uses the machine only as the argument of `resolve`, during this call.
         let result = (self.entry)(&raw mut context, (&raw mut *machine).cast());
         let slot = context.slot as usize;
+        debug_assert!(
+            matches!(context.status as i64, 0..=BUDGET),
+            "no such status"
+        );
         match context.status as i64 {
             ACCESS => Err(ExecutionFault::Access {
                 slot,

@@ -152,6 +152,7 @@ impl NativeProgram {
         if lanes.is_empty() || lanes.len() > stops.len() {
             return None;
         }
+        let room = lanes.len();
         let lanes = lanes.as_mut_ptr_range();
         // SAFETY: by the caller's duties, and as in `iterate`, except that the code only loads from
         // a node. These bytes may change at any time; the loads are the processor's own, to which
@@ -162,6 +163,7 @@ impl NativeProgram {
         // The fence keeps the loads of the next iteration from returning older bytes than this one
         // loaded.
         std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
+        debug_assert!(count <= room, "{count} of {room} lanes stopped");
         Some(count)
     }
 }

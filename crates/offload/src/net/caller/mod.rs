@@ -206,6 +206,12 @@ impl QueryCaller {
             hops_were_reset: false,
             last: None,
         };
+        debug_assert!(
+            self.calls
+                .keys()
+                .next_back()
+                .is_none_or(|&last| last < counter)
+        );
         self.calls.insert(counter, call);
         self.send(now, counter, out);
         counter
@@ -345,6 +351,8 @@ impl QueryCaller {
         let Some(call) = self.calls.get_mut(&counter) else {
             return;
         };
+        // Nodes refuse requests below the bound as outdated.
+        debug_assert!(settled <= counter);
         call.request.settled = settled;
         call.sent = now;
         call.due = now + self.timer.wait(call.repeats);

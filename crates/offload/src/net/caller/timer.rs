@@ -14,6 +14,7 @@ pub struct RetransmissionTimer {
 
 impl RetransmissionTimer {
     pub fn new(least: Duration, most: Duration) -> RetransmissionTimer {
+        debug_assert!(least <= most);
         RetransmissionTimer {
             mean: None,
             variation: Duration::ZERO,

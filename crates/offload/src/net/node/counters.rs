@@ -38,6 +38,7 @@ impl NodeCounters {
     }
 
     pub(super) fn count(&mut self, status: TraversalStatus) {
+        debug_assert!(usize::from(status.code()) < self.replies.len());
         if let Some(count) = self.replies.get_mut(usize::from(status.code())) {
             *count += 1;
         }

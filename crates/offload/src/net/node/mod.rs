@@ -234,8 +234,9 @@ impl<'m> OffloadNode<'m> {
                 iterations: work.request.left.min(self.settings.iterations_max),
                 tag: work,
             };
-            // There is room, so this cannot fail.
-            let _ = self.interleaved.admit(job);
+            // The loop has found room.
+            let admitted = self.interleaved.admit(job);
+            debug_assert!(admitted.is_ok());
         }
         let mut ended = Vec::new();
         let mut left = self.settings.turn_iterations.max(1);
@@ -274,6 +275,7 @@ impl<'m> OffloadNode<'m> {
             key,
             changes_memory,
         } = work;
+        debug_assert!(iterations <= request.left);
         self.counters.iterations += iterations;
         let visit = request.visit;
         request.made = request.made.saturating_add(iterations);

@@ -49,6 +49,7 @@ impl ProgramCache {
             let program = program.filter(|program| program.hash() == hash);
             let program = program.ok_or(TraversalStatus::RefusedProgram)?;
             let engine = (self.engine)(program.into());
+            debug_assert!(known.len() <= PROGRAMS_MAX);
             if known.len() == PROGRAMS_MAX {
                 let oldest = known.iter().min_by_key(|(_, known)| known.last_use);
                 if let Some(oldest) = oldest.map(|(hash, _)| *hash) {
@@ -61,6 +62,7 @@ impl ProgramCache {
         let known = known
             .get_mut(&hash)
             .ok_or(TraversalStatus::UnknownProgram)?;
+        debug_assert!(known.last_use <= self.uses, "uses only grow");
         known.last_use = self.uses;
         Ok(&known.engine)
     }

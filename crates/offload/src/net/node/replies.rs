@@ -115,6 +115,7 @@ impl SentReplies {
         };
         callers.bytes += work.bytes();
         if let Some(before) = caller.works.insert(request.counter, work) {
+            debug_assert!(before.visit < request.visit, "a piece of work begins once");
             callers.bytes -= before.bytes();
         }
         true
@@ -130,6 +131,7 @@ impl SentReplies {
             && let Some(work) = caller.works.get_mut(&request.counter)
             && work.visit == visit
         {
+            debug_assert!(work.sent.is_none(), "a piece of work ends once");
             callers.bytes -= work.bytes();
             work.sent = Some(datagram.to_vec());
             callers.bytes += work.bytes();
@@ -149,6 +151,14 @@ impl Callers {
             }
             stays
         });
+        let works = self
+            .callers
+            .values()
+            .flat_map(|caller| caller.works.values());
+        debug_assert_eq!(
+            self.bytes,
+            ENTRY_BYTES * self.callers.len() + works.map(ReplyRecord::bytes).sum::<usize>()
+        );
     }
 }
 

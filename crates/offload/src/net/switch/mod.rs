@@ -40,6 +40,14 @@ pub struct SwitchCounters {
     pub refused: u64,
 }
 
+impl SwitchCounters {
+    /// Returns the number of received datagrams, summed over their treatments: each has one.
+    fn treated(&self) -> u64 {
+        let forwarded = self.requests + self.responses + self.returned;
+        forwarded + self.malformed + self.dropped + self.announced + self.refused
+    }
+}
+
 impl fmt::Display for SwitchCounters {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -84,6 +92,7 @@ impl Switch {
     /// A request that no node can take returns to its caller unchanged: the switch has no key for a
     /// new message.
     pub fn receive(&mut self, from: ProcessAddress, datagram: &mut [u8]) -> Option<ProcessAddress> {
+        debug_assert_eq!(self.counters.received, self.counters.treated());
         self.counters.received += 1;
         if Announcement::is_one(datagram) {
             self.learn(datagram);

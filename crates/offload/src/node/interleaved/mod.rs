@@ -150,6 +150,7 @@ impl<'m, T> InterleavedTraversals<'m, T> {
         if !self.has_room() {
             return Err(job);
         }
+        debug_assert_eq!(self.lanes.len() + self.free.len(), self.slots.len());
         let number = self.free.pop().unwrap_or(self.slots.len() as u32);
         if number as usize == self.slots.len() {
             self.slots.push(TraversalSlot::new(job.engine));
@@ -179,6 +180,7 @@ impl<'m, T> InterleavedTraversals<'m, T> {
         iterations: usize,
         mut end: impl FnMut(TraversalEnd<'_, T>),
     ) -> usize {
+        debug_assert!(self.ended.is_empty() && self.fetched <= self.lanes.len());
         let (repeats, before) = match &self.lanes[..] {
             [lane] => (iterations.saturating_sub(1), lane.left),
             _ => (0, 0),
@@ -204,6 +206,7 @@ impl<'m, T> InterleavedTraversals<'m, T> {
         };
         // The last lane takes the place of one that has ended. It has not ended itself, because
         // later ones were taken out before.
+        debug_assert!(self.ended.is_sorted_by(|one, next| one.0 < next.0));
         while let Some((index, status)) = self.ended.pop() {
             let lane = self.lanes.swap_remove(index);
             let slot = &mut self.slots[lane.slot as usize];

@@ -9,11 +9,19 @@ impl<T> InterleavedTraversals<'_, T> {
     /// continues.
     #[inline]
     pub(super) fn run_natively(&mut self, start: usize, count: usize, repeats: usize) {
+        debug_assert!(count <= LANES, "all of them may stop");
         let lanes = &mut self.lanes[start..start + count];
         let slot = &self.slots[lanes[0].slot as usize];
         let ProgramEngine::Native(native) = &slot.engine else {
             return;
         };
+        let group = slot.engine.group_in_place();
+        // The code counts iterations down before it compares with zero.
+        debug_assert!(
+            lanes
+                .iter()
+                .all(|lane| lane.group == group && lane.left > 0)
+        );
         let mut stops = [std::ptr::null_mut(); LANES];
         // SAFETY: the lanes have the same group, which is that of this program, and are not
         // refused, so that `TraversalSlot::go_to` has sent them to nodes:
@@ -27,6 +35,7 @@ impl<T> InterleavedTraversals<'_, T> {
         let first = lanes.as_ptr().addr();
         for stop in &stops[..stopped.unwrap_or_default()] {
             let index = (stop.addr() - first) / size_of::<TraversalLane>();
+            debug_assert!(index < count);
             self.go_on(start + index);
         }
     }

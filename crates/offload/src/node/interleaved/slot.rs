@@ -81,6 +81,9 @@ impl<T> TraversalSlot<T> {
             scratchpad.extend_from_slice(&job.scratchpad[..job.scratchpad.len().min(length)]);
             scratchpad.resize(length, 0);
         }
+        // Native code stores into the scratchpad as far as the program declares.
+        debug_assert_eq!(length, self.engine.program().scratchpad_bytes());
+        debug_assert!(self.tag.is_none(), "a traversal still uses the slot");
         self.limit = job.iterations;
         self.tag = Some(job.tag);
         let mut lane = TraversalLane {
@@ -149,6 +152,7 @@ impl<T> TraversalSlot<T> {
             room: range.bytes - u64::from(bytes) + 1,
             origin: memory.wrapping_add(range.offset as usize),
         };
+        debug_assert_eq!(near.find(address), Some(memory.wrapping_add(place)));
         // A program returns 0 at the end of a traversal, so native code must not take it for an
         // address.
         if near.find(0).is_some() {

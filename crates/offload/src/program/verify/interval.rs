@@ -28,6 +28,8 @@ impl UnsignedInterval {
 
     /// Creates the interval of the numbers of `bits` bits.
     pub const fn of_bits(bits: u32) -> UnsignedInterval {
+        // Zero would shift by all 64 bits.
+        debug_assert!(0 < bits && bits <= 64);
         UnsignedInterval {
             min: 0,
             max: u64::MAX >> (64 - bits),
@@ -82,6 +84,7 @@ impl UnsignedInterval {
         };
         let all = UnsignedInterval::of_bits(bits);
         let result = a.wide(bits, operation, b).unwrap_or(all);
+        debug_assert!(result.min <= result.max, "{a:?} {operation:?} {b:?}");
         if result.max > all.max { all } else { result }
     }
 

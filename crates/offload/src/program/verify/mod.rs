@@ -57,6 +57,8 @@ pub fn verify(code: &BpfCode, scratchpad: usize, allocates: bool) -> Result<Find
             })?;
         longest_path = longest_path.max(pass.lengths[index] + 1);
     }
+    // Without loops, no path has an instruction twice.
+    debug_assert!(longest_path <= count);
     Ok(Findings {
         accesses: pass.accesses,
         node: pass.node.unwrap_or_default(),
@@ -201,8 +203,11 @@ impl VerifierPass<'_> {
 
     /// Notes that a path leads from one instruction to a later one.
     fn reach(&mut self, target: usize, from: usize, state: AbstractState) {
-        let length = self.lengths[from] + 1;
+        // One pass suffices only if no path returns to an instruction that was already checked.
+        debug_assert!(target > from);
         // Code ends with an exit or a jump, so there is such an instruction.
+        debug_assert!(target < self.states.len());
+        let length = self.lengths[from] + 1;
         if let Some(there) = self.states.get_mut(target) {
             match there {
                 Some(there) => there.join(&state),
@@ -411,6 +416,7 @@ fn moved(
         return Err(InstructionRefusal::Unbounded);
     }
     let (least, most) = if back { (-most, -least) } else { (least, most) };
+    debug_assert!(least <= most);
     let AbstractValue::Address { window, min, max } = address else {
         return Ok(AbstractValue::NUMBER);
     };

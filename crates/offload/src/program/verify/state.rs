@@ -71,6 +71,10 @@ impl AbstractState {
     /// Notes a store into the stack at any of the places from `min` to `max`, counted from the
     /// stack's start. `value` is the content of the whole word afterwards.
     pub fn store(&mut self, min: usize, max: usize, bytes: usize, value: AbstractValue) {
+        debug_assert!(
+            min <= max && max + bytes <= STACK_BYTES,
+            "bounds are checked before"
+        );
         for word in min / 8..(max + bytes).div_ceil(8) {
             // The remaining part of an address is not a number that a program may see.
             if is_address(self.words[word]) {
@@ -98,6 +102,7 @@ impl AbstractState {
     /// Returns the first byte of a range of the stack that is not written, or holds a part of an
     /// address.
     pub fn unwritten(&self, range: Range<usize>) -> Option<usize> {
+        debug_assert!(range.end <= STACK_BYTES, "bounds are checked before");
         let is_written = |byte: usize| self.written[byte / 64] >> (byte % 64) & 1 == 1;
         range
             .into_iter()

@@ -120,6 +120,7 @@ impl SearchTree {
         }
         heap.free(node, NODE_BYTES);
         (self.count, self.count_max) = (count, count_max);
+        debug_assert!(self.count <= self.count_max);
         Ok(true)
     }
 

@@ -80,6 +80,7 @@ fn in_order<H: NodeHeap>(links: &Links<'_, H>, top: u64) -> Result<Vec<u64>, Hea
 
 fn rebuild<H: NodeHeap>(links: &mut Links<'_, H>, top: u64) -> Result<(), HeapError> {
     let nodes = in_order(links, top)?;
+    debug_assert!(!nodes.is_empty(), "a subtree has its top");
     let middle = |start: usize, end: usize| start + (end - start) / 2;
     if let Some(&root) = nodes.get(middle(0, nodes.len())) {
         links.replace(top, root)?;

@@ -181,6 +181,10 @@ impl<A: Accesses> Translation<'_, A> {
     /// instruction after a jump. Code does not end with an instruction that continues, so there is
     /// such a block.
     fn block(&mut self, index: usize) -> Block {
+        debug_assert!(
+            self.begins_block(index),
+            "no block begins at instruction {index}"
+        );
         match self.blocks.get(index).copied().flatten() {
             Some(block) => block,
             None => self.builder.create_block(),

@@ -16,6 +16,8 @@ use std::mem::offset_of;
 /// list for pointers to lanes that stop, and the number of iterations that lanes may make beyond
 /// their first, from the first lane on. Its result is the number of lanes that stop.
 pub fn signature(signature: &mut Signature, pointer: Type) {
+    // All fields of a lane that the loop uses, pointers too, are loaded as words of 64 bits.
+    debug_assert_eq!(pointer, types::I64);
     let kinds = [pointer, pointer, pointer, types::I64];
     signature.params.extend(kinds.map(AbiParam::new));
     signature.returns.push(AbiParam::new(types::I64));

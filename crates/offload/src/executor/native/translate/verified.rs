@@ -4,7 +4,7 @@
 use super::{Accesses, Translation, enter, finish};
 use crate::executor::stores::Stores;
 use crate::isa::{OperandSize, Register, STACK_BYTES};
-use crate::program::{ProgramAccess, ProgramWindow, TraversalProgram};
+use crate::program::{NODE_BYTES_MAX, ProgramAccess, ProgramWindow, TraversalProgram};
 use cranelift_codegen::ir::{
     AbiParam, Block, BlockArg, Function, InstBuilder, MemFlags, Signature, StackSlotData,
     StackSlotKind, Type, Value, types,
@@ -15,6 +15,8 @@ use std::mem::offset_of;
 /// Sets the signature of a program. Its parameters are the node's origin, the scratchpad, the
 /// current address, the allocation, its address, and the stores; its result is register 0.
 pub fn signature(signature: &mut Signature, pointer: Type) {
+    // The translation adds to pointers as to all registers of a program.
+    debug_assert_eq!(pointer, types::I64);
     let kinds = [pointer, pointer, types::I64, pointer, types::I64, pointer];
     signature.params.extend(kinds.map(AbiParam::new));
     signature.returns.push(AbiParam::new(types::I64));
@@ -147,6 +149,11 @@ fn bits(access: ProgramAccess) -> i64 {
 impl Translation<'_, VerifiedAccesses<'_>> {
     /// Notes a store at a place that the verifier knows.
     fn note_fixed(&mut self, set: usize, place: i64, access: ProgramAccess) {
+        debug_assert!(
+            (0..NODE_BYTES_MAX as i64).contains(&place),
+            "{place} is in no set"
+        );
+        // The bits may reach into the next word, so both words are computed at once.
         let bits = i128::from(bits(access)) << (place % 64);
         let word = set as i64 + place / 64 * 8;
         for (offset, bits) in [(word, bits as i64), (word + 8, (bits >> 64) as i64)] {
@@ -175,6 +182,7 @@ impl Translation<'_, VerifiedAccesses<'_>> {
         let shift = self.builder.ins().band_imm(byte, 63);
         let bits = self.constant(bits(access));
         let low = self.builder.ins().ishl(bits, shift);
+        // The bits beyond the word. A shift by 64 would shift by 0, so it is made in two steps.
         let half = self.builder.ins().ushr_imm(bits, 1);
         let back = self.constant(63);
         let back = self.builder.ins().isub(back, shift);
