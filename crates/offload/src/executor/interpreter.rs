@@ -141,6 +141,7 @@ impl<'r, M: InterpreterMemory> InterpreterRun<'r, M> {
                 base,
                 offset,
             } => {
+                // The sum wraps around as in native code. `load` checks where it ends.
                 let address = self.get(base).wrapping_add_signed(offset.into());
                 let Some(value) = self.machine.load(address, size) else {
                     let bytes = size.bytes();
@@ -175,6 +176,8 @@ impl<'r, M: InterpreterMemory> InterpreterRun<'r, M> {
                 }
             }
             Instruction::Jump { .. } | Instruction::LongJump { .. } => {
+                // Both kinds of jumps have their target in the code, so their fields are not read
+                // again.
                 return self.jump(index, slot).map(Some);
             }
             Instruction::Branch {
@@ -310,6 +313,8 @@ impl<'r, M: InterpreterMemory> InterpreterRun<'r, M> {
     fn operand(&self, operand: Operand) -> u64 {
         match operand {
             Operand::Register(register) => self.get(register),
+            // Operations of 32 bits use the lower half, so one extension of the sign serves both
+            // widths.
             Operand::Immediate(immediate) => i64::from(immediate) as u64,
         }
     }

@@ -57,6 +57,7 @@ impl Near {
     /// Returns the place where the load of an address begins, if it is in this part.
     #[inline]
     pub fn find(&self, address: u64) -> Option<*const u8> {
+        // Below `first`, the distance wraps around to a large one: one comparison checks both ends.
         let distance = address.wrapping_sub(self.first);
         (distance < self.room).then(|| self.origin.wrapping_add(distance as usize))
     }
@@ -65,6 +66,8 @@ impl Near {
 impl TraversalLane {
     /// Returns the present address.
     pub fn address(&self) -> u64 {
+        // Native code only moves `node`. The address is needed when it stops, so it is computed
+        // then.
         let distance = self.node.addr().wrapping_sub(self.near.origin.addr());
         self.near.first.wrapping_add(distance as u64)
     }

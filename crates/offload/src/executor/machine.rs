@@ -75,6 +75,7 @@ impl<'m> BpfMachine<'m> {
     /// register 2. Both are zero if there are no bytes.
     pub fn with_memory(bytes: &'m mut [u8]) -> BpfMachine<'m> {
         let mut machine = BpfMachine::new();
+        // An empty region has no address that could be loaded from, so register 1 stays zero.
         if !bytes.is_empty() {
             machine.set(Register::R1, MEMORY_ADDRESS);
             machine.set(Register::R2, bytes.len() as u64);
@@ -98,6 +99,8 @@ impl InterpreterMemory for BpfMachine<'_> {
     /// Returns the bytes, which must be within one region.
     fn resolve(&mut self, address: u64, bytes: u64) -> Option<&mut [u8]> {
         let within = |start: u64, length: usize| {
+            // Code computes addresses freely, so neither the difference nor the sum may wrap
+            // around.
             let offset = address.checked_sub(start)?;
             let end = offset.checked_add(bytes)?;
             (end <= length as u64).then_some(offset as usize..end as usize)

@@ -12,6 +12,7 @@ pub trait InterpreterMemory {
 
     fn load(&mut self, address: u64, size: OperandSize) -> Option<u64> {
         let bytes = self.resolve(address, size.bytes())?;
+        // Fewer than 8 bytes leave the upper ones zero: the sign is extended by the instruction.
         let mut word = [0; 8];
         for (to, from) in word.iter_mut().zip(bytes) {
             *to = *from;

@@ -18,9 +18,12 @@ pub fn alu64(operation: AluOperation, a: u64, b: u64) -> u64 {
         AluOperation::Multiply => a.wrapping_mul(b),
         AluOperation::Divide => a.checked_div(b).unwrap_or(0),
         AluOperation::SignedDivide if b == 0 => 0,
+        // The least number divided by -1 is itself, which `wrapping_div` returns instead of a
+        // panic.
         AluOperation::SignedDivide => signed_a.wrapping_div(signed_b) as u64,
         AluOperation::Or => a | b,
         AluOperation::And => a & b,
+        // Like BPF, wrapping shifts use only the lower 6 bits of the distance.
         AluOperation::ShiftLeft => a.wrapping_shl(b as u32),
         AluOperation::ShiftRight => a.wrapping_shr(b as u32),
         AluOperation::Modulo => a.checked_rem(b).unwrap_or(a),
@@ -78,7 +81,9 @@ pub fn compare32(condition: BranchCondition, a: u32, b: u32) -> bool {
 pub fn reorder(order: ByteOrder, size: OperandSize, value: u64) -> u64 {
     let low = value & (u64::MAX >> (64 - size.bits()));
     match order {
+        // Memory is little-endian for programs on every processor, so nothing is swapped.
         ByteOrder::Little => low,
+        // Swapping all 8 bytes puts those of the size at the upper end.
         ByteOrder::Big | ByteOrder::Swapped => low.swap_bytes() >> (64 - size.bits()),
     }
 }
@@ -86,5 +91,6 @@ pub fn reorder(order: ByteOrder, size: OperandSize, value: u64) -> u64 {
 /// Extends the sign of a value from its size.
 pub fn sign_extend(size: OperandSize, value: u64) -> u64 {
     let unused = 64 - size.bits();
+    // The sign of a shift to the right is that of the highest bit, so put it there first.
     ((value << unused) as i64 >> unused) as u64
 }

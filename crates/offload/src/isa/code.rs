@@ -165,6 +165,8 @@ impl BpfCode {
 }
 
 fn target(slot: usize, distance: i64, indices: &[Option<u32>]) -> Result<u32, CodeError> {
+    // Distances count from the next slot, and a call's or long jump's has 32 bits: no sum
+    // overflows.
     let target = slot as i64 + 1 + distance;
     let found = usize::try_from(target).ok().and_then(|at| indices.get(at));
     match found {

@@ -138,6 +138,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Instruction>, BpfDecodeError> {
     while let Some((slot, bytes)) = remaining.next() {
         let first = DecodedSlot::of(slot, bytes);
         instructions.push(if first.opcode == op::LDDW {
+            // A jump into this slot is found later: only `BpfCode` knows all targets.
             let second = remaining
                 .next()
                 .map(|(slot, bytes)| DecodedSlot::of(slot, bytes));
@@ -165,6 +166,7 @@ impl DecodedSlot {
     fn decode(self) -> Result<Instruction, BpfDecodeError> {
         match self.opcode & op::CLASS_MASK {
             op::LD => Err(match self.opcode & op::MODE_MASK {
+                // Packet loads have up to 4 bytes. With 8 bytes, the mode is no opcode at all.
                 op::ABS | op::IND if op::size(self.opcode) != OperandSize::Double => {
                     self.unsupported(UnsupportedGroup::Packet)
                 }
@@ -183,6 +185,7 @@ impl DecodedSlot {
         self.unused(InstructionField::Offset)?;
         match self.source {
             0 => {}
+            // These kinds name maps, variables and code of a platform (RFC 9669, section 5.4).
             1..=6 => return Err(self.unsupported(UnsupportedGroup::Platform)),
             _ => return Err(self.reserved(InstructionField::Source)),
         }
@@ -212,6 +215,7 @@ impl DecodedSlot {
         let size = op::size(self.opcode);
         let signed = match self.opcode & op::MODE_MASK {
             op::MEM => false,
+            // A value of 8 bytes has no upper bits into which its sign could be extended.
             op::MEMSX if size != OperandSize::Double => true,
             _ => return Err(self.unknown()),
         };
@@ -230,6 +234,7 @@ impl DecodedSlot {
         let from_register = self.opcode & op::CLASS_MASK == op::STX;
         match self.opcode & op::MODE_MASK {
             op::MEM => {}
+            // Atomic operations have 4 or 8 bytes and a register. All others are no opcodes.
             op::ATOMIC if from_register && size >= OperandSize::Word => {
                 return Err(self.unsupported(UnsupportedGroup::Atomic));
             }
@@ -249,6 +254,7 @@ impl DecodedSlot {
         let from_register = self.opcode & op::SOURCE_REGISTER != 0;
         let destination = self.destination()?;
         match code {
+            // Negation has no second operand, so the bit for its kind must be zero.
             op::NEG if from_register => Err(self.unknown()),
             op::NEG => {
                 self.unused(InstructionField::Source)?;
@@ -261,6 +267,7 @@ impl DecodedSlot {
                 let from = match self.offset {
                     8 => OperandSize::Byte,
                     16 => OperandSize::Half,
+                    // To 32 bits, nothing would be extended: that is a move with offset 0.
                     32 if width == Width::W64 => OperandSize::Word,
                     _ => return Err(self.reserved(InstructionField::Offset)),
                 };
@@ -273,9 +280,11 @@ impl DecodedSlot {
                 })
             }
             _ => {
+                // A known code with another offset is a different error: a reserved field.
                 if op::alu(code, 0).is_none() {
                     return Err(self.unknown());
                 }
+                // Offset 1 makes a division signed.
                 let Some(operation) = op::alu(code, self.offset) else {
                     return Err(self.reserved(InstructionField::Offset));
                 };
@@ -290,6 +299,8 @@ impl DecodedSlot {
     }
 
     fn reorder(self, width: Width, destination: Register) -> Result<Instruction, BpfDecodeError> {
+        // The bit that elsewhere means a register chooses the byte order here. The swap of the
+        // class of 64 bits has one form only.
         let order = match (width, self.opcode & op::SOURCE_REGISTER) {
             (Width::W32, 0) => ByteOrder::Little,
             (Width::W32, _) => ByteOrder::Big,
@@ -319,6 +330,8 @@ impl DecodedSlot {
             (op::JA, _) => {
                 self.unused(InstructionField::Destination)?;
                 self.unused(InstructionField::Source)?;
+                // Class JMP has the distance in the offset; class JMP32 has the longer one in the
+                // immediate.
                 if width == Width::W64 {
                     self.unused(InstructionField::Immediate)?;
                     let distance = self.offset;
@@ -337,6 +350,7 @@ impl DecodedSlot {
                     1 => Ok(Instruction::Call {
                         distance: self.immediate,
                     }),
+                    // 0 is a helper by its number, 2 one by its type (RFC 9669, section 4.3).
                     0 | 2 => Err(self.unsupported(UnsupportedGroup::HelperCall)),
                     _ => Err(self.reserved(InstructionField::Source)),
                 }
@@ -394,6 +408,7 @@ impl DecodedSlot {
             InstructionField::Source => self.source.into(),
             InstructionField::Offset => self.offset.into(),
             InstructionField::Immediate => self.immediate.into(),
+            // Four fields have no single value: `constant` builds that error itself.
             InstructionField::SecondSlot => 0,
         }
     }

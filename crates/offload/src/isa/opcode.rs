@@ -71,6 +71,7 @@ pub fn alu(code: u8, offset: i16) -> Option<AluOperation> {
         (0xa0, 0) => AluOperation::Xor,
         (MOV, 0) => AluOperation::Move,
         (0xc0, 0) => AluOperation::ShiftRightSigned,
+        // Negation and byte orders have no second operand, and are decoded before.
         _ => return None,
     })
 }
@@ -107,6 +108,7 @@ pub fn condition(code: u8) -> Option<BranchCondition> {
         0xb0 => BranchCondition::LessOrEqual,
         0xc0 => BranchCondition::SignedLess,
         0xd0 => BranchCondition::SignedLessOrEqual,
+        // Jumps, calls and exits compare nothing, and are decoded before.
         _ => return None,
     })
 }

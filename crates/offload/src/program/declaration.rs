@@ -24,6 +24,7 @@ impl Declaration {
 
     pub(super) fn has_valid_regions(&self) -> bool {
         self.regions_at.is_none_or(|at| {
+            // The list has room for its count and at least one address.
             at.is_multiple_of(8) && usize::from(at) + 16 <= usize::from(self.scratchpad)
         })
     }

@@ -172,6 +172,7 @@ impl TraversalProgram {
             scratchpad: u16::from_le_bytes([a, b]),
             regions_at: (regions_at != NO_REGIONS).then_some(regions_at),
         };
+        // The length is checked before decoding: the bytes come from a peer.
         let slots = code.len() / 8;
         if slots > INSTRUCTIONS_MAX {
             return Err(VerifyError::TooLong { slots }.into());

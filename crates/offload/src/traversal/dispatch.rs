@@ -74,6 +74,7 @@ impl<R: QueryRunner, L: QueryRunner> Dispatch<R, L> {
         mut query: TraversalQuery,
         regions: &mut impl RegionSource,
     ) -> Result<TraversalOutcome, DispatchError<R::Error, L::Error>> {
+        // The decision depends on the program only, so a continuation runs where the query began.
         let decision = self.decide(&query);
         let mut iterations = 0;
         loop {

@@ -121,6 +121,7 @@ impl Native {
             "no such status"
         );
         match context.status as i64 {
+            // Faults are words of the context: native code has no unwinding.
             ACCESS => Err(ExecutionFault::Access {
                 slot,
                 address: context.address,

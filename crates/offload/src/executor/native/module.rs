@@ -11,8 +11,11 @@ pub fn module(symbols: &[(&str, *const u8)]) -> Result<JITModule, TranslateError
     let processor = |reason: String| TranslateError::Processor { reason };
     let mut flags = settings::builder();
     for (name, value) in [
+        // The process's functions may be too far away for the short calls that these flags would
+        // choose.
         ("use_colocated_libcalls", "false"),
         ("is_pic", "false"),
+        // A program is translated once and executed for millions of nodes.
         ("opt_level", "speed"),
     ] {
         flags
@@ -47,6 +50,7 @@ pub fn finish(
             .map_err(boxed)?;
         functions.push(function);
     }
+    // The memory becomes executable, and no longer writable, only after all functions are in it.
     module.finalize_definitions().map_err(boxed)?;
     let address = |function| module.get_finalized_function(function);
     Ok(functions.into_iter().map(address).collect())

@@ -67,6 +67,8 @@ impl NativeProgram {
         verified::signature(&mut context.func.signature, pointer);
         verified::translate(&program, &mut context.func);
         let mut contexts = vec![context];
+        // Stores must be checked against permissions before any is made, so only programs without
+        // them run on nodes in place.
         if !program.changes_memory() && !program.accesses(ProgramWindow::Allocation) {
             let mut context = module.make_context();
             round::signature(&mut context.func.signature, pointer);
@@ -106,6 +108,7 @@ impl NativeProgram {
     pub fn iterate(&self, workspace: &mut TraversalWorkspace) -> u64 {
         let bytes = self.program.scratchpad_bytes();
         assert_eq!(workspace.scratchpad.len(), bytes, "the declared length");
+        // The code adds offsets to the address of the node, before which the load may begin.
         let start = isize::from(self.program.node_load().start);
         let node = workspace.node.as_mut_ptr();
         // SAFETY: the code accesses only these, and only during this call, by the verifier's proof:
@@ -149,6 +152,7 @@ impl NativeProgram {
         repeats: usize,
     ) -> Option<usize> {
         let round = self.round?;
+        // The loop looks for the end after its first lane.
         if lanes.is_empty() || lanes.len() > stops.len() {
             return None;
         }

@@ -80,6 +80,7 @@ pub fn assemble(text: &str) -> Result<BpfCode, AssembleError> {
         let code = line.split('#').next().unwrap_or_default();
         assembler.line(index + 1, code)?;
     }
+    // The builder would find an unplaced label, too, but knows neither its name nor its line.
     for (label, used) in &assembler.labels {
         if let (false, line) = (used.placed, used.line) {
             let label = (*label).to_owned();
@@ -104,6 +105,7 @@ struct NamedLabel {
 
 impl<'t> Assembler<'t> {
     fn line(&mut self, line: usize, mut text: &'t str) -> Result<(), AssembleError> {
+        // Several labels may stand before an instruction.
         while let Some((label, rest)) = text.split_once(':') {
             self.place(line, label.trim())?;
             text = rest;
@@ -123,6 +125,7 @@ impl<'t> Assembler<'t> {
             operands,
         };
         let (instruction, target) = line.instruction()?;
+        // A distance such as `+2` is in the instruction already; anything else is a label.
         let distance = target.filter(|target| target.starts_with(['+', '-']));
         match (target, distance) {
             (Some(label), None) => {
@@ -136,6 +139,7 @@ impl<'t> Assembler<'t> {
 
     fn named(&mut self, line: usize, name: &'t str) -> &mut NamedLabel {
         let builder = &mut self.builder;
+        // Jumps go forward mostly, so a label is used before it is placed.
         self.labels.entry(name).or_insert_with(|| NamedLabel {
             label: builder.label(),
             placed: false,
@@ -194,6 +198,7 @@ impl<'t> AssemblyLine<'t> {
 
     fn jump(&self) -> Result<Option<Targeted<'t>>, AssembleError> {
         let (name, width) = names::width_of(self.name);
+        // `ja32` keeps its suffix: it stands for the length of the distance, not for a width.
         let jump = match self.name {
             "exit" => {
                 self.operands::<0>()?;
@@ -245,6 +250,7 @@ impl<'t> AssemblyLine<'t> {
         let size = |name| names::named(&names::SIZES, name);
         if let Some(name) = self.name.strip_prefix("ldx") {
             let signed = name.strip_prefix('s').and_then(size);
+            // There is no `ldxsdw`: 8 bytes fill the register.
             let signed = signed.filter(|&size| size != OperandSize::Double);
             let Some(found) = signed.or_else(|| size(name)) else {
                 return Ok(None);
@@ -260,6 +266,7 @@ impl<'t> AssemblyLine<'t> {
             }));
         }
         let stored = self.name.strip_prefix("stx").and_then(size);
+        // No size begins with `x`, so that `stxw` is not taken for a store of a constant.
         let constant = self.name.strip_prefix("st").and_then(size);
         let Some(found) = stored.or(constant) else {
             return Ok(None);
@@ -395,6 +402,7 @@ fn register(text: &str) -> Option<Register> {
 /// Parses a number of 32 bits, with or without sign.
 fn immediate(text: &str) -> Option<i32> {
     let value = number(text)?;
+    // Numbers from 2³¹ on are the bits of negative ones, as in `0xffffffff`.
     let fits = (i32::MIN.into()..=u32::MAX.into()).contains(&value);
     fits.then_some(value as i32)
 }
@@ -405,6 +413,7 @@ fn number(text: &str) -> Option<i128> {
         Some(digits) => (true, digits),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
+    // `parse` and `from_str_radix` accept a sign: `-+5` would be a number.
     if !digits.starts_with(|first: char| first.is_ascii_digit()) {
         return None;
     }

@@ -37,6 +37,7 @@ impl BpfCode {
 }
 
 fn line(code: &BpfCode, index: usize, instruction: &Instruction) -> String {
+    // A label is the number of its slot, which is unique and which errors name, too.
     let label = code.target(index).map(|target| code.slot(target));
     let label = label.unwrap_or_default();
     match *instruction {

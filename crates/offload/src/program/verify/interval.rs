@@ -56,6 +56,7 @@ impl UnsignedInterval {
         } else if let Some(value) = self.single() {
             UnsignedInterval::one(value & LOW)
         } else {
+            // The lower halves of an interval that crosses a multiple of 2³² are not adjacent.
             UnsignedInterval::of_bits(32)
         }
     }
@@ -72,6 +73,8 @@ impl UnsignedInterval {
             Width::W64 => (self, other),
             Width::W32 => (self.low_half(), other.low_half()),
         };
+        // Programs compute with constants often. The executors' own function returns the exact
+        // result.
         if let (Some(a), Some(b)) = (a.single(), b.single()) {
             return UnsignedInterval::one(match width {
                 Width::W64 => alu64(operation, a, b),
@@ -104,18 +107,24 @@ impl UnsignedInterval {
                 Some(summand) => interval(a.min.checked_sub(summand)?, a.max - summand),
                 None => interval(a.min.checked_add(b.min)?, a.max.checked_add(b.max)?),
             },
+            // The largest is subtracted from the smallest first: if that is not negative, no
+            // difference is.
             AluOperation::Subtract => interval(a.min.checked_sub(b.max)?, a.max - b.min),
             AluOperation::Multiply => {
                 interval(a.min.checked_mul(b.min)?, a.max.checked_mul(b.max)?)
             }
+            // The largest divisor gives the smallest quotient.
             AluOperation::Divide if b.min > 0 => interval(a.min / b.max, a.max / b.min),
             // A division by zero returns zero.
             AluOperation::Divide => interval(0, a.max),
+            // A number below the divisor is its own remainder.
             AluOperation::Modulo if b.min > a.max => Some(a),
             AluOperation::Modulo if b.min > 0 => interval(0, a.max.min(b.max - 1)),
+            // The remainder of a division by zero is the dividend.
             AluOperation::Modulo => interval(0, a.max),
             AluOperation::And => interval(0, a.max.min(b.max)),
             AluOperation::Or | AluOperation::Xor => {
+                // No result has a bit above the highest one of both operands.
                 let bits = 64 - (a.max | b.max).leading_zeros();
                 let max = if bits == 0 {
                     0
@@ -126,6 +135,7 @@ impl UnsignedInterval {
             }
             AluOperation::ShiftLeft => {
                 let shift = shift?;
+                // Bits that are shifted out would make the result smaller than its interval.
                 let fits = a.max.leading_zeros() >= shift;
                 fits.then(|| UnsignedInterval {
                     min: a.min << shift,
@@ -136,6 +146,7 @@ impl UnsignedInterval {
                 Some(shift) => interval(a.min >> shift, a.max >> shift),
                 None => interval(0, a.max),
             },
+            // Without a sign, the shift fills with zeros.
             AluOperation::ShiftRightSigned if a.max >> (bits - 1) == 0 => match shift {
                 Some(shift) => interval(a.min >> shift, a.max >> shift),
                 None => interval(0, a.max),
@@ -147,14 +158,14 @@ impl UnsignedInterval {
         }
     }
 
-    /// Narrows both intervals to the numbers for which a comparison of 64 bits holds. If it cannot
-    /// hold, returns them unchanged: then the code after it is not reached, and any interval is
-    /// right.
+    /// Narrows both intervals to the numbers for which a comparison of 64 bits holds, if it can
+    /// hold.
     pub fn narrow_where(
         self,
         condition: BranchCondition,
         other: UnsignedInterval,
     ) -> (UnsignedInterval, UnsignedInterval) {
+        // Without signs, both kinds of comparisons order numbers alike.
         let signs = |interval: UnsignedInterval| interval.max <= i64::MAX as u64;
         let unsigned = signs(self) && signs(other);
         let (a, b) = match condition {
@@ -177,6 +188,8 @@ impl UnsignedInterval {
             _ => (self, other),
         };
         let is_empty = |interval: UnsignedInterval| interval.min > interval.max;
+        // The comparison cannot hold, so the code after it is not reached, and any interval is
+        // right. An empty one would break later computations.
         if is_empty(a) || is_empty(b) {
             return (self, other);
         }
@@ -186,6 +199,8 @@ impl UnsignedInterval {
     /// Removes the number of an interval of one, if it is the smallest or largest number here.
     fn without(self, other: UnsignedInterval) -> UnsignedInterval {
         let mut left = self;
+        // Removing a number within the interval would leave two intervals, and removing the only
+        // one none.
         if let Some(value) = other.single()
             && self.min < self.max
         {

@@ -89,6 +89,8 @@ impl VerifierPass<'_> {
         match *instruction {
             Instruction::Call { .. } => return Err(InstructionRefusal::Call),
             Instruction::Exit => {
+                // Addresses of windows differ between executors, and mean nothing to the next
+                // iteration.
                 return match known(&state, Register::R0)? {
                     AbstractValue::Address { .. } => Err(InstructionRefusal::ReturnsAddress),
                     _ => Ok(()),
@@ -104,6 +106,8 @@ impl VerifierPass<'_> {
                 right,
                 ..
             } => {
+                // Both sides learn from the comparison: the target that it holds, the next
+                // instruction that its opposite does.
                 let taken = refined(&state, width, condition, left, right)?;
                 self.jump(index, taken)?;
                 if let Some(opposite) = opposite(condition) {
@@ -174,6 +178,8 @@ impl VerifierPass<'_> {
             });
         }
         if window == ProgramWindow::Node {
+            // The window of the node is not declared. It is the span of all accesses, which one
+            // load must fetch.
             let (first, last) = self.node.unwrap_or((start, end));
             let (start, end) = (first.min(start), last.max(end));
             if end - start > NODE_BYTES_MAX as i64 {
@@ -252,6 +258,7 @@ fn loaded(
         if let Some(value) = state.word(min, max, access.bytes) {
             return Ok(value);
         }
+        // An executor does not clear the stack: unwritten bytes may be of another traversal.
         if let Some(byte) = state.unwritten(min..max + access.bytes) {
             let offset = byte as i64 - STACK_BYTES as i64;
             return Err(InstructionRefusal::UninitialisedStack { offset });
@@ -275,6 +282,7 @@ fn store(
             && access.bytes == 8
             && min == max
             && min.is_multiple_of(8);
+        // Elsewhere its bytes would outlive the iteration, or be loaded as a number.
         if !whole {
             return Err(InstructionRefusal::StoresAddress { register });
         }
@@ -370,6 +378,7 @@ fn alu(
             (Width::W32, AbstractValue::Number(interval), _) => {
                 Ok(AbstractValue::Number(interval.low_half()))
             }
+            // Half of an address is neither an address nor a number that a program may see.
             (Width::W32, _, Operand::Register(register)) => {
                 Err(InstructionRefusal::AddressArithmetic { register })
             }
@@ -389,6 +398,7 @@ fn alu(
         (address, AbstractValue::Number(by), AluOperation::Add, Width::W64) => {
             moved(address, by, false)
         }
+        // A sum may have the address on either side; a difference only on the left.
         (AbstractValue::Number(by), address, AluOperation::Add, Width::W64) => {
             moved(address, by, false)
         }
@@ -449,6 +459,7 @@ fn refined(
     };
     let mut refined = state.clone();
     if width == Width::W32 {
+        // An immediate was extended to 64 bits, but only its lower half is compared.
         b = match right {
             Operand::Immediate(_) => b.low_half(),
             Operand::Register(_) => b,
@@ -468,6 +479,7 @@ fn refined(
     (a, b) = a.narrow_where(condition, b);
     refined.set(left, AbstractValue::Number(a));
     if let Operand::Register(register) = right
+        // A register that is compared with itself has got its interval already.
         && register != left
     {
         refined.set(register, AbstractValue::Number(b));

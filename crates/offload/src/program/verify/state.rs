@@ -31,6 +31,7 @@ impl AbstractState {
             AbstractValue::origin(ProgramWindow::Scratchpad),
         );
         state.set(Register::R3, AbstractValue::NUMBER);
+        // Without a list of free regions there is no allocation, and both registers stay unknown.
         if allocates {
             state.set(
                 Register::R4,
@@ -61,6 +62,8 @@ impl AbstractState {
         for word in 0..WORDS {
             let (mine, other) = (self.words[word], other.words[word]);
             let joined = mine.join(other);
+            // On one path the word is a number, on the other an address. Its bytes must not be
+            // loaded, because a program must not see addresses as numbers.
             if joined == AbstractValue::Unknown && (is_address(mine) || is_address(other)) {
                 self.unwrite(word);
             }
@@ -82,10 +85,12 @@ impl AbstractState {
             }
             self.words[word] = AbstractValue::Unknown;
         }
+        // If the place depends on data, no byte is certain to be written.
         if min == max {
             for byte in min..min + bytes {
                 self.written[byte / 64] |= 1 << (byte % 64);
             }
+            // Parts of words are not tracked: their bytes count as written, with unknown content.
             if bytes == 8 && min.is_multiple_of(8) {
                 self.words[min / 8] = value;
             }
@@ -94,6 +99,7 @@ impl AbstractState {
 
     /// Returns the word of a load of 8 bytes, if it was stored as a whole and has a single place.
     pub fn word(&self, min: usize, max: usize, bytes: usize) -> Option<AbstractValue> {
+        // Other loads get a number: `unwritten` refuses them if they touch an address.
         let whole = min == max && bytes == 8 && min.is_multiple_of(8);
         let word = self.words.get(min / 8).filter(|_| whole)?;
         (*word != AbstractValue::Unknown).then_some(*word)

@@ -32,6 +32,7 @@ impl<A: Accesses> Translation<'_, A> {
             }
             Instruction::Negate { width, destination } => {
                 let value = self.get(destination);
+                // The lower half of a negated number depends on the lower half only.
                 let result = self.builder.ins().ineg(value);
                 let result = self.narrowed(width, result);
                 self.set(destination, result);
@@ -58,6 +59,7 @@ impl<A: Accesses> Translation<'_, A> {
                 if order != ByteOrder::Little {
                     value = self.builder.ins().bswap(value);
                 }
+                // Cranelift refuses to extend a value to its own type.
                 if size != OperandSize::Double {
                     value = self.builder.ins().uextend(types::I64, value);
                 }
@@ -152,6 +154,7 @@ impl<A: Accesses> Translation<'_, A> {
             BranchCondition::SignedGreaterOrEqual => IntCC::SignedGreaterThanOrEqual,
             BranchCondition::SignedLess => IntCC::SignedLessThan,
             BranchCondition::SignedLessOrEqual => IntCC::SignedLessThanOrEqual,
+            // A branch takes any value but zero as true.
             BranchCondition::SharesBits => return self.builder.ins().band(a, b),
         };
         self.builder.ins().icmp(code, a, b)

@@ -119,6 +119,7 @@ impl Translation<'_, CheckedAccesses> {
         self.builder.def_var(self.accesses.budget, budget);
         let zero = self.constant(0);
         self.builder.def_var(self.accesses.depth, zero);
+        // Without calls, an exit ends the program, and needs no block that looks at the depth.
         let is_call = |instruction: &Instruction| matches!(instruction, Instruction::Call { .. });
         if self.code.instructions().iter().any(is_call) {
             self.accesses.exit = Some(self.builder.create_block());
@@ -129,6 +130,7 @@ impl Translation<'_, CheckedAccesses> {
     /// Fills the blocks that instructions share: those of faults and of exits.
     fn end(&mut self) {
         self.builder.switch_to_block(self.accesses.fault);
+        // Cranelift moves the block behind the others, so that they are closer together.
         self.builder.set_cold_block(self.accesses.fault);
         let parameters = self.builder.block_params(self.accesses.fault).to_vec();
         let places = [
@@ -172,6 +174,8 @@ impl Translation<'_, CheckedAccesses> {
         let stack = self.get(Register::R10);
         let stack = self.builder.ins().iadd_imm(stack, -(STACK_BYTES as i64));
         self.set(Register::R10, stack);
+        // Cranelift has no jump to a computed address. So a frame holds the index of its call, and
+        // the switch finds the block after that call.
         let mut switch = Switch::new();
         let code = self.code;
         for (index, instruction) in code.instructions().iter().enumerate() {
@@ -188,8 +192,10 @@ impl Translation<'_, CheckedAccesses> {
     }
 
     fn call(&mut self, index: usize) {
+        // The budget is checked before the depth, as by the interpreter.
         self.spend(index);
         let depth = self.builder.use_var(self.accesses.depth);
+        // The first function is active, too, and has no frame.
         let last = CALL_DEPTH_MAX as i64 - 1;
         let full = self.builder.ins().icmp_imm(IntCC::Equal, depth, last);
         let zero = self.constant(0);

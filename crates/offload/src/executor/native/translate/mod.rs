@@ -39,6 +39,8 @@ pub trait Accesses: Sized {
 /// Creates a block at each instruction where one begins.
 fn blocks(code: &BpfCode, builder: &mut FunctionBuilder<'_>) -> Vec<Option<Block>> {
     let instructions = code.instructions();
+    // One place more than instructions: the last one exits or jumps, which marks the place after
+    // it.
     let mut begins = vec![false; instructions.len() + 1];
     begins[0] = true;
     for (index, instruction) in instructions.iter().enumerate() {
@@ -87,6 +89,7 @@ impl<'t, A> Translation<'t, A> {
 
 /// Ends the body of a function.
 fn finish(mut builder: FunctionBuilder<'_>) {
+    // Backward jumps give a block predecessors late, so no block is sealed before the end.
     builder.seal_all_blocks();
     builder.finalize();
 }
@@ -119,6 +122,8 @@ impl<A: Accesses> Translation<'_, A> {
                 ..
             } => {
                 let holds = self.compare(width, condition, left, right);
+                // The taken side may have to spend budget first, so it needs a block before that of
+                // its target.
                 let taken = self.builder.create_block();
                 let next = self.block(index + 1);
                 self.builder.ins().brif(holds, taken, &[], next, &[]);
@@ -138,6 +143,7 @@ impl<A: Accesses> Translation<'_, A> {
                 let (flags, kind) = (memory(), integer(size));
                 let value = self.builder.ins().load(kind, flags, place, 0);
                 let value = match (size, signed) {
+                    // Cranelift refuses to extend a value to its own type.
                     (OperandSize::Double, _) => value,
                     (_, true) => self.builder.ins().sextend(types::I64, value),
                     (_, false) => self.builder.ins().uextend(types::I64, value),
@@ -152,12 +158,14 @@ impl<A: Accesses> Translation<'_, A> {
             } => {
                 let place = A::place(self, index, size, base, offset);
                 let value = self.operand(source);
+                // The type of the value is the store's size.
                 let value = self.low(size, value);
                 self.builder.ins().store(memory(), value, place, 0);
                 A::stored(self, index, place);
             }
             _ => self.compute(instruction),
         }
+        // Blocks of Cranelift do not fall through: each ends with a jump.
         let continues = instruction.distance().is_none() && *instruction != Instruction::Exit;
         if continues && self.begins_block(index + 1) {
             self.go_to(index + 1);
@@ -229,6 +237,8 @@ fn integer(size: OperandSize) -> Type {
 
 /// Returns the flags of accesses by code: checked or verified, unaligned, little-endian.
 fn memory() -> MemFlags {
+    // They never trap: `resolve` or the verifier has found the bytes to be accessible. There is no
+    // flag of alignment, because code may access any place.
     MemFlags::new()
         .with_notrap()
         .with_endianness(Endianness::Little)

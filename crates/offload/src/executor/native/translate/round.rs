@@ -98,11 +98,14 @@ impl LaneEpilogue {
         let (stops, behind) = (builder.create_block(), builder.create_block());
         let counted = builder.append_block_param(behind, types::I64);
         let left = field(builder, lane, LEFT);
+        // The iteration is counted before the lane may stop, because it was made in each case.
         let left = builder.ins().iadd_imm(left, -1);
         set_field(builder, lane, LEFT, left);
         let first = field(builder, lane, FIRST);
         let distance = builder.ins().isub(next, first);
         let room = field(builder, lane, ROOM);
+        // Zero, the end of a traversal, is in no part of memory. So one comparison finds ends and
+        // nodes elsewhere.
         let is_near = builder.ins().icmp(IntCC::UnsignedLessThan, distance, room);
         builder.ins().brif(is_near, within, &[], stops, &[]);
 
@@ -115,6 +118,8 @@ impl LaneEpilogue {
         set_field(builder, lane, NODE, node);
         let repeats = builder.create_block();
         let one = arguments([count]);
+        // Repeats are left only if the lane is alone. Otherwise others run while its node is
+        // fetched.
         builder.ins().brif(self.repeats, repeats, &[], behind, &one);
 
         builder.switch_to_block(repeats);
@@ -140,6 +145,7 @@ impl LaneEpilogue {
         let following = builder
             .ins()
             .iadd_imm(lane, size_of::<TraversalLane>() as i64);
+        // The check is after the lane: the caller passes at least one.
         let is_last = builder.ins().icmp(IntCC::Equal, following, self.end);
         let ends = builder.create_block();
         let again = arguments([following, counted, self.repeats]);

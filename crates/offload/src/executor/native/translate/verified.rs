@@ -60,6 +60,7 @@ pub fn body(translation: &mut Translation<'_, VerifiedAccesses<'_>>, arguments: 
         translation.set(register, value);
     }
     let program = translation.accesses.program;
+    // Most programs use no stack. Their functions then need no frame of 512 bytes.
     let stack_is_used = (0..program.code().instructions().len())
         .filter_map(|index| program.access(index))
         .any(|access| access.window == ProgramWindow::Stack);
@@ -115,6 +116,8 @@ impl Accesses for VerifiedAccesses<'_> {
                 let set = offset_of!(Stores, allocation);
                 (translation.accesses.allocation, 0, set)
             }
+            // The scratchpad is written in place, and the stack ends with the iteration: nobody
+            // writes their bytes back.
             ProgramWindow::Scratchpad | ProgramWindow::Stack => return,
         };
         if access.min == access.max {
@@ -156,6 +159,7 @@ impl Translation<'_, VerifiedAccesses<'_>> {
         // The bits may reach into the next word, so both words are computed at once.
         let bits = i128::from(bits(access)) << (place % 64);
         let word = set as i64 + place / 64 * 8;
+        // Usually the second word has no bits, and then is not touched.
         for (offset, bits) in [(word, bits as i64), (word + 8, (bits >> 64) as i64)] {
             if bits != 0 {
                 let bits = self.constant(bits);
