@@ -60,6 +60,8 @@ pub fn compile_file(source: &Path) -> Result<TraversalProgram, CompileError> {
             "-target",
             "bpf",
             "-mcpu=v3",
+            // Without optimization, clang neither inlines nor unrolls, and the verifier refuses
+            // calls and loops.
             "-O2",
             "-Wall",
             "-Wno-unused-parameter",

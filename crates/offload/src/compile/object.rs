@@ -60,6 +60,7 @@ pub fn from_object(bytes: &[u8]) -> Result<TraversalProgram, ObjectError> {
         section.ok_or(ObjectError::NoSection(name))
     };
     let iteration = section(ITERATION)?;
+    // A relocation is an address that is known only after loading. Programs are sent as they are.
     if let Some((at, relocation)) = iteration.relocations().next() {
         let symbol = match relocation.target() {
             object::RelocationTarget::Symbol(index) => {

@@ -59,6 +59,7 @@ impl<M: TraversalMemory> AcceleratorRunner<M> {
     ) -> Vec<TraversalOutcome> {
         let mut outcomes: Vec<Option<TraversalOutcome>> = Vec::new();
         for query in queries {
+            // The hardware makes one iteration before it looks at the limit.
             if iterations == 0 {
                 outcomes.push(Some(unbegun(query)));
                 continue;

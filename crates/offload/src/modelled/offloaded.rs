@@ -161,6 +161,7 @@ impl<M: TraversalMemory> HardwareTraversal for OffloadedQuery<M> {
     }
 
     fn load(&mut self) {
+        // The object is only fetched: its bytes go to the caller, not to the program.
         if self.at_object.is_some() {
             return;
         }
@@ -193,12 +194,14 @@ impl<M: TraversalMemory> HardwareTraversal for OffloadedQuery<M> {
         self.next = next;
         let stores = self.stores();
         if self.workspace.allocates() && self.workspace.region == 0 {
+            // The iteration has no effect, and is made again with regions.
             self.workspace.scratchpad = self.before.take().unwrap_or_default();
             self.made -= 1;
             return self.ended(instructions, TraversalStatus::OutOfRegions);
         }
         let verdict = match (next, &self.object) {
             (0, Some(object)) => {
+                // The object costs the hardware one more fetch, without logic.
                 self.at_object = Some(object(&self.workspace.scratchpad));
                 Verdict::Next
             }
@@ -212,6 +215,7 @@ impl<M: TraversalMemory> HardwareTraversal for OffloadedQuery<M> {
             }
             _ => Verdict::Next,
         };
+        // With stores, the iteration takes effect when the hardware has checked them.
         if stores.is_empty() {
             self.advance();
         }

@@ -89,6 +89,7 @@ impl TenantKeys {
             let mut has_part = false;
             for word in words {
                 let range = part(word, tenant, base, start, end).map_err(wrong)?;
+                // Parts of two tenants may overlap here. `NodeRanges::new` refuses such ranges.
                 ranges.push(range);
                 has_part = true;
             }
@@ -106,6 +107,7 @@ impl TenantKeys {
             let ends = given
                 .iter()
                 .map(|range| (range.offset, range.offset + range.bytes));
+            // The end of the memory closes the last gap.
             for (from, to) in ends.chain([(end, end)]) {
                 if from > at {
                     ranges.push(NodeRange {

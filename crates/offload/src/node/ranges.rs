@@ -90,6 +90,7 @@ impl NodeRanges {
         } in &ranges
         {
             let fits = start.checked_add(bytes).is_some() && offset.checked_add(bytes).is_some();
+            // Address 0 is null, which ends traversals.
             if !fits || bytes == 0 || start == 0 {
                 return Err(RangeError::Extent { start, bytes });
             }
@@ -136,6 +137,7 @@ impl NodeRanges {
             return Err(AccessError::Denied);
         }
         let distance = address - range.start;
+        // Adjacent ranges may be apart in memory, so no access crosses their border.
         if bytes as u64 > range.bytes - distance {
             return Err(AccessError::Split);
         }

@@ -17,6 +17,7 @@ pub fn load(memory: &[AtomicU64], offset: usize, into: &mut [u8]) {
         part.copy_from_slice(&bytes[within..within + count]);
         (rest, word, within) = (behind, word + 1, 0);
     }
+    // Loads after this copy return nothing older than these words.
     std::sync::atomic::fence(Ordering::Acquire);
 }
 
@@ -40,6 +41,8 @@ pub fn store(memory: &[AtomicU64], offset: usize, bytes: &[u8]) {
         value[within..within + count].copy_from_slice(part);
         mask[within..within + count].fill(0xff);
         let (value, mask) = (u64::from_le_bytes(value), u64::from_le_bytes(mask));
+        // Whole words are published at once. Parts of a word need a loop, which keeps changes that
+        // others make to the other bytes.
         if mask == u64::MAX {
             memory[word].store(value, Ordering::Relaxed);
         } else {

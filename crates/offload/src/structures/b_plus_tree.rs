@@ -191,9 +191,11 @@ fn insert(
     let position = child_position(&node, entry.key);
     let child = node.children.get(position).copied().unwrap_or_default();
     let (is_new, divided) = insert(heap, child, entry)?;
+    // A value below an inner node has changed, so this node is as before.
     let Some((key, right)) = divided else {
         return Ok((is_new, None));
     };
+    // Inner nodes have the layout of leaves, with values that nothing uses.
     node.entries
         .insert(position, StructureEntry { key, value: 0 });
     node.children.insert(position + 1, right);
@@ -223,6 +225,7 @@ fn divide_leaf(
     let behind = heap.read(at + NEXT)?;
     write(heap, right_at, &right)?;
     heap.write(right_at + NEXT, behind)?;
+    // The new leaf is complete before another one links to it.
     heap.write(right_at + PREVIOUS, at)?;
     if behind != 0 {
         heap.write(behind + PREVIOUS, right_at)?;

@@ -63,6 +63,7 @@ impl BTree {
     pub fn remove(&mut self, heap: &mut impl NodeHeap, key: u64) -> Result<bool, HeapError> {
         let removed = remove(heap, self.root, key)?;
         let root = read(heap, self.root)?;
+        // Merging may take the last entry of the root. The tree then loses a level.
         if let ([], [child]) = (root.entries.as_slice(), root.children.as_slice()) {
             heap.free(self.root, NODE_BYTES);
             self.root = *child;
@@ -156,6 +157,7 @@ fn remove(heap: &mut impl NodeHeap, at: u64, key: u64) -> Result<bool, HeapError
     } else {
         remove(heap, child, key)?
     };
+    // The removal, or a merge below, may have left the child with too few entries.
     refill(heap, at, position)?;
     Ok(removed)
 }
@@ -194,6 +196,7 @@ fn refill(heap: &mut impl NodeHeap, at: u64, position: usize) -> Result<(), Heap
     one.entries.push(*between);
     one.entries.append(&mut other.entries);
     one.children.append(&mut other.children);
+    // Both do not fit one node, so the entries are divided evenly instead.
     if one.entries.len() > ENTRIES_MAX
         && let Some((entry, right)) = one.split()
     {

@@ -58,6 +58,7 @@ impl OffloadHashTable {
             return Ok(false);
         }
         let mut node = bucket;
+        // A bucket without an entry of its own may have a chain, if that entry was removed.
         if heap.read(bucket + USED)? == 1 {
             node = heap.allocate(ENTRY_BYTES)?;
             let next = heap.read(bucket + NEXT)?;
@@ -102,6 +103,7 @@ impl OffloadHashTable {
     /// least one. [`found_all`] reads its outcome.
     pub fn find_all(&self, keys: &[u64]) -> TraversalQuery {
         let keys = keys.get(..FIND_ALL_MAX).unwrap_or(keys);
+        // The scratchpad begins with two counters, which the program compares.
         let mut words = vec![0; FIND_ALL_PAIRS];
         if let Some(bytes) = words.get_mut(FIND_ALL_BYTES) {
             *bytes = 16 * keys.len() as u64;

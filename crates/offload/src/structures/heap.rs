@@ -80,6 +80,8 @@ impl<M: TraversalMemory> NodeArena<M> {
         if let Some(freed) = self.freed.get_mut(&bytes).and_then(Vec::pop) {
             return Some(freed);
         }
+        // The parts take turns, so that structures are spread over the nodes; a full one is
+        // skipped.
         for _ in 0..self.parts.len() {
             let count = self.parts.len();
             let part = self.parts.get_mut(self.next)?;
@@ -110,6 +112,7 @@ impl<M: TraversalMemory> NodeHeap for NodeArena<M> {
     fn allocate(&mut self, bytes: u64) -> Result<u64, HeapError> {
         let bytes = bytes.next_multiple_of(8);
         let address = self.take(bytes).ok_or(HeapError::Full { bytes })?;
+        // Freed memory holds an old node.
         for offset in (0..bytes).step_by(8) {
             self.write(address + offset, 0)?;
         }

@@ -82,6 +82,7 @@ impl OffloadList {
             if self.first == node {
                 self.first = next;
             }
+            // A forward list has no node before the first one.
             if before != 0 {
                 heap.write(before + NEXT, next)?;
             }

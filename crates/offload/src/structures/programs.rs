@@ -93,6 +93,8 @@ const _: () = assert!(FIND_ALL_MAX.is_power_of_two());
 /// Returns the program that finds several keys in chains of a hash table, one after the other. The
 /// arguments are those of [`chain_find`].
 pub fn chain_find_all(next: usize, key: usize, value: usize, used: usize) -> Arc<TraversalProgram> {
+    // The offset is masked although the program keeps it in range, because the verifier sees only a
+    // number from the scratchpad.
     let mask = 16 * (FIND_ALL_MAX - 1);
     let pair = 8 * FIND_ALL_PAIRS;
     let second = pair + 8;
@@ -159,6 +161,7 @@ pub fn tree_lower_bound(
 /// node: at 0 a byte that is not zero in a leaf, at 3 a byte with the count of entries, from 16
 /// entries of key and value, from 160 children.
 pub fn b_tree_lower_bound() -> Arc<TraversalProgram> {
+    // The text is unrolled: programs have no loops.
     let mut text = String::from(
         "    ldxb r8, [r1+3]
              ldxdw r7, [r2]\n",

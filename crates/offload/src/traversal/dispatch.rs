@@ -97,9 +97,11 @@ impl<R: QueryRunner, L: QueryRunner> Dispatch<R, L> {
             let goes_on = match outcome.status {
                 TraversalStatus::Done => return Ok(outcome),
                 TraversalStatus::IterationLimit => iterations < self.iterations_max,
+                // Replenished regions let it go on, so this is no loop without progress.
                 TraversalStatus::OutOfRegions => true,
                 _ => false,
             };
+            // A stopped query keeps its state: regions are added to the list in the scratchpad.
             query.scratchpad = outcome.scratchpad;
             let replenished =
                 outcome.status != TraversalStatus::OutOfRegions || regions.replenish(&mut query);

@@ -25,6 +25,8 @@ impl ProgramEngine {
     /// Cranelift supports the processor, otherwise the interpreter.
     pub fn new(program: Arc<TraversalProgram>) -> ProgramEngine {
         #[cfg(feature = "native")]
+        // A processor that Cranelift does not know is no error: the interpreter has the same
+        // results.
         if let Ok(native) = NativeProgram::translate(Arc::clone(&program)) {
             return ProgramEngine::Native(native.into());
         }

@@ -54,6 +54,7 @@ impl<M: TraversalMemory> QueryRunner for InMemory<M> {
                 false => ProgramEngine::new(program),
             }
         });
+        // Callers may fill the scratchpad themselves. Engines need it to have the declared length.
         let mut scratchpad = query.scratchpad.clone();
         scratchpad.resize(query.program.scratchpad_bytes(), 0);
         let mut workspace = TraversalWorkspace::new(query.start, scratchpad);
@@ -68,6 +69,7 @@ impl<M: TraversalMemory> QueryRunner for InMemory<M> {
                     made += 1;
                     break TraversalStatus::Done;
                 }
+                // An iteration that failed has had no effect, and is not counted.
                 Err(status) => break status,
             }
             made += 1;

@@ -18,8 +18,7 @@ pub enum TraversalContinuation {
 /// Runs one iteration at the workspace's address. An iteration that fails has no effect: the
 /// workspace's scratchpad is as before.
 ///
-/// Stores become visible at its end: first those into the new allocation, then those into the node,
-/// which may publish the allocation. All are checked before the first one is made.
+/// Stores become visible at its end.
 ///
 /// # Errors
 /// The status with which the traversal stops.
@@ -76,18 +75,21 @@ fn store(
     let address = workspace.address;
     let allocated = |distance: u64| region.wrapping_add(distance);
     let of_node = |distance: i64| address.wrapping_add_signed(distance);
+    // All stores are checked before the first one is made, because none can be undone.
     for (distance, bytes) in workspace.stored_allocation() {
         memory.check_store(allocated(distance), bytes.len())?;
     }
     for (distance, bytes) in workspace.stored_node(load) {
         memory.check_store(of_node(distance), bytes.len())?;
     }
+    // The node may publish the allocation, so it is stored last.
     for (distance, bytes) in workspace.stored_allocation() {
         memory.store(allocated(distance), bytes)?;
     }
     for (distance, bytes) in workspace.stored_node(load) {
         memory.store(of_node(distance), bytes)?;
     }
+    // The region is taken only here: an iteration that fails leaves it to the next one.
     workspace.take_region(program.declaration());
     Ok(())
 }

@@ -49,6 +49,7 @@ impl Announcement {
             bytes.extend(start.to_le_bytes());
             bytes.extend(count.to_le_bytes());
         }
+        // The tag leaves out its own bytes.
         let tag = tag(&bytes, key);
         bytes[TAG].copy_from_slice(&tag);
         bytes

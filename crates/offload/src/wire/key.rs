@@ -25,6 +25,7 @@ impl std::str::FromStr for AuthenticationKey {
 
     fn from_str(text: &str) -> Result<AuthenticationKey, KeyError> {
         let mut key = [0; 32];
+        // `from_str_radix` alone would accept a sign.
         let is_hexadecimal = text.bytes().all(|digit| digit.is_ascii_hexdigit());
         if text.len() != 2 * key.len() || !is_hexadecimal {
             return Err(KeyError);

@@ -230,6 +230,7 @@ impl OffloadMessage {
         if flags > 1 {
             return Err(meaningless(5, flags.into()));
         }
+        // Unused bytes are zero, so that a later version can give them a meaning.
         if fields.byte(7) != 0 {
             return Err(meaningless(7, fields.byte(7).into()));
         }
@@ -257,6 +258,7 @@ impl OffloadMessage {
             return Err(MessageError::Tag { tenant });
         }
         let (scratchpad, body) = bytes[HEADER_BYTES..].split_at(scratchpad);
+        // A message has one encoding, which leaves these zeros out.
         if scratchpad.last() == Some(&0) {
             return Err(meaningless(38, scratchpad.len() as u64));
         }
@@ -287,6 +289,7 @@ impl OffloadMessage {
 fn length_without_zeros(bytes: &[u8]) -> usize {
     /// Number of bytes that are compared at once.
     const PART: usize = 64;
+    // Most of a large scratchpad is zero often, so its end is searched in parts.
     let mut rest = bytes;
     while let Some((before, last)) = rest.split_last_chunk::<PART>()
         && last.iter().fold(0, |all, byte| all | byte) == 0

@@ -50,7 +50,7 @@ pub fn finish(
             .map_err(boxed)?;
         functions.push(function);
     }
-    // The memory becomes executable, and no longer writable, only after all functions are in it.
+    // The memory becomes executable and read-only only after all functions are in it.
     module.finalize_definitions().map_err(boxed)?;
     let address = |function| module.get_finalized_function(function);
     Ok(functions.into_iter().map(address).collect())

@@ -185,6 +185,7 @@ impl QueryCaller {
             hops: 0,
             caller: self.settings.place,
             counter,
+            // `send` sets the bound each time, because it grows while a request is repeated.
             settled: 0,
             visit: 0,
             tenant: self.settings.tenant,
@@ -239,6 +240,7 @@ impl QueryCaller {
         };
         let is_further = message.visit > call.request.visit;
         let step = match (message.kind, message.status) {
+            // The message is of an earlier state: it was repeated or delayed.
             _ if message.visit < call.request.visit => CallerReaction::Ignore,
             // The switch returned the request, because no node holds its address.
             (OffloadMessageKind::Request, _) => CallerReaction::End(TraversalStatus::NoSuchAddress),
@@ -246,9 +248,12 @@ impl QueryCaller {
             (_, TraversalStatus::IterationLimit) if message.left > 0 && is_further => {
                 CallerReaction::SendOn
             }
+            // The limit is on hops since the last reset. A second refusal of one state is a repeat,
+            // which needs no new request.
             (_, TraversalStatus::HopLimit) if is_further || !call.hops_were_reset => {
                 CallerReaction::SendOn
             }
+            // With a body, the program was sent already, and may be on its way.
             (_, TraversalStatus::UnknownProgram) if is_further || call.request.body.is_empty() => {
                 CallerReaction::SendProgram
             }
@@ -273,6 +278,7 @@ impl QueryCaller {
         }
         if let CallerReaction::End(status) = step {
             let mut scratchpad = message.scratchpad;
+            // Zeros at its end were not sent.
             scratchpad.resize(call.program.scratchpad_bytes(), 0);
             self.calls.remove(&counter);
             let outcome = Ok(TraversalOutcome {
@@ -284,6 +290,7 @@ impl QueryCaller {
             return Some(QueryCompletion { counter, outcome });
         }
         if is_further {
+            // Only a further visit is progress. A refusal must not keep a request alive for ever.
             call.heard = now;
         }
         call.last = Some(message.status);
@@ -325,6 +332,7 @@ impl QueryCaller {
         out: &mut Vec<OutgoingDatagram>,
     ) -> Option<QueryCompletion> {
         let due = self.calls.iter().filter(|(_, call)| call.due <= now);
+        // The loop changes the calls, so it cannot borrow them.
         let due: Vec<u64> = due.map(|(&counter, _)| counter).collect();
         for counter in due {
             let Some(call) = self.calls.get_mut(&counter) else {

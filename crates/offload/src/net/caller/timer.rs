@@ -28,9 +28,11 @@ impl RetransmissionTimer {
         match &mut self.mean {
             None => {
                 self.mean = Some(round_trip);
+                // RFC 6298 starts so, in section 2.2.
                 self.variation = round_trip / 2;
             }
             Some(mean) => {
+                // The variation is updated first, with the old mean (RFC 6298, section 2.3).
                 let off = mean.abs_diff(round_trip);
                 self.variation = (self.variation * 3 + off) / 4;
                 *mean = (*mean * 7 + round_trip) / 8;
@@ -43,6 +45,7 @@ impl RetransmissionTimer {
         // Without any response so far, ten times the minimum.
         let mean = self.mean.unwrap_or(self.least * 10);
         let once = (mean + self.variation * 4).clamp(self.least, self.most);
+        // The bound keeps the shift in range. The longest wait is reached long before.
         let factor = 1 << repeats.min(16);
         once.saturating_mul(factor).min(self.most)
     }

@@ -187,6 +187,8 @@ impl<'m> OffloadNode<'m> {
             }
             ReplyProgress::Outdated => return Err((request, TraversalStatus::Outdated)),
         }
+        // The cheap checks are first. Programs are last, because a new one is verified and
+        // translated.
         if request.map_epoch != 0 && request.map_epoch < self.settings.epoch {
             return Err((request, TraversalStatus::MemoryLost));
         }
@@ -205,6 +207,7 @@ impl<'m> OffloadNode<'m> {
             Err(status) => return Err((request, status)),
         };
         let changes_memory = engine.program().changes_memory();
+        // Work that only reads may be repeated, so it takes no room among the replies.
         if changes_memory && !self.replies.begin(now, &request) {
             return Err((request, TraversalStatus::Busy));
         }
@@ -225,6 +228,7 @@ impl<'m> OffloadNode<'m> {
         while self.interleaved.has_room()
             && let Some((engine, mut work)) = self.waiting.pop_front()
         {
+            // The slot has its own copy, and the message at the end gets that.
             let scratchpad = std::mem::take(&mut work.request.scratchpad);
             let job = TraversalJob {
                 engine: &engine,
@@ -240,6 +244,7 @@ impl<'m> OffloadNode<'m> {
         }
         let mut ended = Vec::new();
         let mut left = self.settings.turn_iterations.max(1);
+        // All iterations of the turn share the cost of the lock.
         let turn = self.turn.map(FairMutex::lock);
         while left > 0 && ended.is_empty() && self.interleaved.active() > 0 {
             let made = self.interleaved.turn_alone(left, |end| {
@@ -321,6 +326,7 @@ impl<'m> OffloadNode<'m> {
             },
             address,
             scratchpad,
+            // The next node may know the program. If it does not, it asks the caller.
             body: Vec::new(),
             ..request.clone()
         }

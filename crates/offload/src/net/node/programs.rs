@@ -46,11 +46,14 @@ impl ProgramCache {
                 return Err(TraversalStatus::UnknownProgram);
             }
             let program = TraversalProgram::decode(body).ok();
+            // Nodes trust the hash later, so no other program may be known by it.
             let program = program.filter(|program| program.hash() == hash);
             let program = program.ok_or(TraversalStatus::RefusedProgram)?;
             let engine = (self.engine)(program.into());
             debug_assert!(known.len() <= PROGRAMS_MAX);
             if known.len() == PROGRAMS_MAX {
+                // A tenant has few programs, and evicts one only if a caller sends many. A search
+                // costs less than an order that each use updates.
                 let oldest = known.iter().min_by_key(|(_, known)| known.last_use);
                 if let Some(oldest) = oldest.map(|(hash, _)| *hash) {
                     known.remove(&oldest);

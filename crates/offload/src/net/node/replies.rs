@@ -75,6 +75,7 @@ impl SentReplies {
         caller.heard = now;
         if request.settled > caller.settled {
             caller.settled = request.settled;
+            // Counters from the bound on are kept: their callers may still repeat them.
             let kept = caller.works.split_off(&request.settled);
             for work in caller.works.values() {
                 callers.bytes -= work.bytes();
@@ -87,6 +88,7 @@ impl SentReplies {
         match caller.works.get(&request.counter) {
             Some(work) if request.visit <= work.visit => match &work.sent {
                 Some(datagram) => ReplyProgress::Done(datagram),
+                // The reply is on its way as soon as the work is done, so the repeat needs none.
                 None => ReplyProgress::UnderWay,
             },
             _ => ReplyProgress::New,
@@ -97,6 +99,7 @@ impl SentReplies {
     pub fn begin(&mut self, now: Duration, request: &OffloadMessage) -> bool {
         let callers = self.tenants.entry(request.tenant).or_default();
         if callers.bytes >= TENANT_BYTES_MAX {
+            // The search visits all callers of the tenant, so it runs only when there is no room.
             callers.forget_silent(now);
             if callers.bytes >= TENANT_BYTES_MAX {
                 return false;
@@ -143,6 +146,7 @@ impl Callers {
     fn forget_silent(&mut self, now: Duration) {
         let bytes = &mut self.bytes;
         self.callers.retain(|_, caller| {
+            // A forgotten piece of work in progress could begin a second time.
             let is_at_work = caller.works.values().any(|work| work.sent.is_none());
             let stays = is_at_work || now.saturating_sub(caller.heard) < SILENCE;
             if !stays {

@@ -92,6 +92,7 @@ impl SwitchRangeTable {
     /// See [`MapError`]; the map is as before.
     pub fn take(&mut self, announcement: &Announcement) -> Result<bool, MapError> {
         let &Announcement { epoch, node, .. } = announcement;
+        // Datagrams may be delayed, so an announcement may arrive after a later one.
         if self.epochs.get(&node).is_some_and(|&known| known > epoch) {
             return Ok(false);
         }
@@ -101,6 +102,7 @@ impl SwitchRangeTable {
             let stays = |other: &&SwitchRangeEntry| {
                 other.node != node && other.epoch.is_none_or(|known| known >= epoch)
             };
+            // Ranges of one announcement must not overlap each other, either.
             let mut others = self.entries.iter().filter(stays).chain(&entries);
             if let Some(other) = others.find(|other| other.overlaps(&entry)) {
                 let other = other.node;
@@ -108,6 +110,7 @@ impl SwitchRangeTable {
             }
             entries.push(entry);
         }
+        // Nodes repeat their announcements. Callers want to know if one changed something.
         let before = self.clone();
         self.epochs.insert(node, epoch);
         self.entries.retain(|other| {

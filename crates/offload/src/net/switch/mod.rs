@@ -94,6 +94,7 @@ impl Switch {
     pub fn receive(&mut self, from: ProcessAddress, datagram: &mut [u8]) -> Option<ProcessAddress> {
         debug_assert_eq!(self.counters.received, self.counters.treated());
         self.counters.received += 1;
+        // An announcement is for the switch itself, and goes no further.
         if Announcement::is_one(datagram) {
             self.learn(datagram);
             return None;
@@ -120,6 +121,8 @@ impl Switch {
                 }
                 None => None,
             },
+            // Only nodes send responses. Others could otherwise reach any address through the
+            // switch.
             OffloadMessageKind::Response => self.map.has_node(from).then(|| {
                 self.counters.responses += 1;
                 caller

@@ -61,6 +61,7 @@ impl<S: Datagrams> OffloadClient<S> {
             socket,
             caller: QueryCaller::new(settings),
             began: Instant::now(),
+            // A datagram that is too long must be seen to be, instead of being cut to a message.
             buffer: vec![0; DATAGRAM_BYTES_MAX + 1],
             out: Vec::new(),
         }
@@ -103,6 +104,8 @@ impl<S: Datagrams> QueryRunner for OffloadClient<S> {
                 }
                 None => self.caller.tick(now, &mut self.out),
             };
+            // Outcomes of earlier queries, which an error of the socket has cut off, may still
+            // arrive.
             if let Some(answer) = answer
                 && answer.counter == counter
             {

@@ -92,6 +92,7 @@ pub fn place(socket: &UdpSocket) -> io::Result<ProcessAddress> {
 /// There is no route to the place.
 pub fn socket_towards(place: ProcessAddress) -> io::Result<UdpSocket> {
     let trial = UdpSocket::bind("0.0.0.0:0")?;
+    // A connected UDP socket sends nothing. It only chooses the route, and so the own address.
     trial.connect(SocketAddr::V4(place.into()))?;
     UdpSocket::bind((trial.local_addr()?.ip(), 0))
 }

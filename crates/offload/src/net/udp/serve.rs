@@ -41,6 +41,7 @@ pub fn serve_node(
     let mut announced: Option<Duration> = None;
     while !stop.load(Ordering::Relaxed) {
         let now = began.elapsed();
+        // A switch may have restarted without a map, so the node announces itself again and again.
         if let Some(announcer) = announcer
             && announced.is_none_or(|then| now.saturating_sub(then) >= ANNOUNCED_EVERY)
         {
@@ -49,12 +50,14 @@ pub fn serve_node(
             announced = Some(now);
         }
         for _ in 0..DATAGRAMS {
+            // With work to do, the node only looks for datagrams.
             let wait = (!node.has_work()).then_some(LOOK);
             let Some((length, from)) = socket.receive_datagram(&mut buffer, wait)? else {
                 break;
             };
             let datagram = buffer.get(..length).unwrap_or_default();
             node.receive(began.elapsed(), from, datagram, &mut out);
+            // Replies are not delayed until more requests were read.
             if !out.is_empty() {
                 break;
             }

@@ -226,6 +226,7 @@ impl<'m, T> InterleavedTraversals<'m, T> {
             let group = self.lanes[start].group;
             let same = |lane: &&TraversalLane| lane.group == group;
             let count = match group {
+                // Group 0 is no program: such lanes have nothing in common.
                 0 => 0,
                 _ => self.lanes[start..behind].iter().take_while(same).count(),
             };
@@ -247,6 +248,8 @@ impl<'m, T> InterleavedTraversals<'m, T> {
     fn run_alone(&mut self, index: usize) {
         let lane = &mut self.lanes[index];
         let slot = &mut self.slots[lane.slot as usize];
+        // A refusal ends the traversal in its next turn, because `admit` and `change_memory` have
+        // nobody to tell.
         if let Some(status) = slot.refusal {
             return self.ended.push((index, status));
         }
@@ -288,6 +291,7 @@ impl<'m, T> InterleavedTraversals<'m, T> {
 fn prefetch_node(lane: &TraversalLane) {
     prefetch_line(lane.node);
     let line = LINE_BYTES as usize;
+    // A load may begin anywhere in a line, so its second line may be near.
     let mut further = line - lane.node.addr() % line;
     while further < lane.bytes as usize {
         prefetch_line(lane.node.wrapping_add(further));

@@ -66,10 +66,13 @@ impl<T> TraversalSlot<T> {
         number: u32,
         job: TraversalJob<'_, T>,
     ) -> TraversalLane {
+        // Most traversals of a node run the same few programs, so a slot often has the engine
+        // already.
         if !self.engine.is_same(job.engine) {
             self.use_engine(job.engine);
         }
         if self.tenant != job.tenant {
+            // The known part was checked for the tenant before.
             (self.tenant, self.near) = (job.tenant, Near::NONE);
         }
         let scratchpad = &mut self.workspace.scratchpad;
@@ -113,6 +116,8 @@ impl<T> TraversalSlot<T> {
     #[inline]
     pub fn go_to(&mut self, memory: &LocalMemory<'_>, lane: &mut TraversalLane, address: u64) {
         let node = match self.near.find(address) {
+            // The limit comes first: at its last node, a traversal is not refused for an address
+            // that it may never load.
             _ if lane.left == 0 => Err(TraversalStatus::IterationLimit),
             Some(node) => Ok(node),
             None => self.look_up(memory, address),
@@ -127,6 +132,7 @@ impl<T> TraversalSlot<T> {
                 self.refusal = Some(status);
             }
         }
+        // Native code keeps the address in the lane, from which it is computed.
         if lane.group == 0 {
             self.workspace.address = address;
         }
@@ -141,6 +147,7 @@ impl<T> TraversalSlot<T> {
     ) -> Result<*const u8, TraversalStatus> {
         let start = self.load.start;
         let from = address.wrapping_add_signed(start.into());
+        // A program that loads nothing still needs a valid address.
         let bytes = self.load.bytes.max(1);
         let ranges = memory.ranges();
         let place = ranges.translate(self.tenant, from, bytes.into(), TenantPermission::Read)?;

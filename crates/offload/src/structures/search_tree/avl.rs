@@ -14,11 +14,14 @@ pub fn changed<H: NodeHeap>(links: &mut Links<'_, H>, mut node: u64) -> Result<(
                 false => ChildSide::Right,
             };
             let child = links.child(node, high)?;
+            // If the higher grandchild is on the inner side, one rotation would only move it
+            // across.
             if height(links, child, high)? < height(links, child, high.other())? {
                 links.rotate(child, high)?;
                 measure(links, child)?;
             }
             links.rotate(node, high.other())?;
+            // The old top is below the new one, so its height is computed first.
             measure(links, node)?;
             node = links.parent(node)?;
         }

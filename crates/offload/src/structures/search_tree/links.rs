@@ -135,13 +135,15 @@ impl<H: NodeHeap> Links<'_, H> {
         self.set_parent(node, up)
     }
 
-    /// Adds a node as a leaf, after all with an equal key.
+    /// Adds a node as a leaf.
     pub fn insert_leaf(&mut self, key: u64, value: u64) -> Result<u64, HeapError> {
         let node = self.heap.allocate(NODE_BYTES)?;
         self.heap.write(node + KEY, key)?;
         self.heap.write(node + VALUE, value)?;
         let (mut parent, mut at, mut side) = (0, *self.root, ChildSide::Left);
         while at != 0 {
+            // An equal key goes to the right: entries of one key stay in the order of their
+            // insertion.
             side = match key < self.key(at)? {
                 true => ChildSide::Left,
                 false => ChildSide::Right,
@@ -185,6 +187,7 @@ impl<H: NodeHeap> Links<'_, H> {
             self.replace(node, gap.child)?;
             return Ok(gap);
         }
+        // A node with two children is replaced by its successor, which has no left child.
         let mut next = right;
         loop {
             match self.child(next, ChildSide::Left)? {
@@ -198,6 +201,7 @@ impl<H: NodeHeap> Links<'_, H> {
             parent: self.parent(next)?,
         };
         if gap.parent == node {
+            // The removed node was the parent of the gap. Its successor takes its place.
             gap.parent = next;
         } else {
             self.replace(next, gap.child)?;

@@ -45,6 +45,7 @@ pub fn removed<H: NodeHeap>(links: &mut Links<'_, H>, gap: NodeRemoval) -> Resul
     // All paths through `node` have one black node too few.
     let (mut node, mut parent) = (gap.child, gap.parent);
     while parent != 0 && links.balance(node)? == BLACK {
+        // `node` may be null, so its own parent cannot be read.
         let side = match links.child(parent, ChildSide::Left)? == node {
             true => ChildSide::Left,
             false => ChildSide::Right,

@@ -30,6 +30,7 @@ pub fn inserted<H: NodeHeap>(
         if parent == 0 {
             return Ok(());
         }
+        // No node stores its size, so each is counted. Such inserts are rare.
         let all = in_order(links, parent)?.len() as u64;
         if nodes * PART.1 > all * PART.0 {
             return rebuild(links, parent);
@@ -44,6 +45,7 @@ pub fn removed<H: NodeHeap>(
     count: u64,
     count_max: u64,
 ) -> Result<u64, HeapError> {
+    // A tree that only shrinks has no insert that would find it too deep.
     if count * PART.1 >= count_max * PART.0 {
         return Ok(count_max);
     }

@@ -14,6 +14,7 @@ pub fn splay<H: NodeHeap>(links: &mut Links<'_, H>, node: u64) -> Result<(), Hea
         if above == 0 {
             links.rotate(parent, side.other())?;
         } else if links.side(parent, above)? == side {
+            // The upper link is rotated first. From below, a long path would stay as long as it is.
             links.rotate(above, side.other())?;
             links.rotate(parent, side.other())?;
         } else {
