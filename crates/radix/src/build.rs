@@ -21,6 +21,7 @@ pub fn kind_for<F: LeafForm>(ranges: usize) -> NodeRefKind {
     match ranges {
         0..=4 => NodeRefKind::Node4,
         5..=16 => NodeRefKind::Node16,
+        // Words have no node48, see `Words::HAS_NODE48`.
         17..=48 if F::HAS_NODE48 => NodeRefKind::Node48,
         _ => NodeRefKind::Node256,
     }
@@ -45,6 +46,7 @@ pub fn is_underfull<F: LeafForm>(memory: &RadixMemory, node: Ref) -> bool {
     }
     let inner = memory.inner(node);
     match inner {
+        // Gaps do not count: a node with one child and gaps around it decides nothing.
         RadixInnerNode::Node4(_) => children(inner) <= 1,
         RadixInnerNode::Node16(_) => inner.header().count() <= 3,
         RadixInnerNode::Node256(_) if F::HAS_NODE48 => inner.header().count() <= 37,
@@ -66,6 +68,8 @@ pub fn smaller<F: LeafForm>(memory: &RadixMemory, node: Ref) -> Result<Ref, Oper
         let entries = F::dense_entries(memory, node);
         return match entries.is_empty() {
             true => Ok(Ref::NULL),
+            // The leaves get room for two entries each, so that keys that come back do not divide
+            // them.
             false => build::<F>(memory, &entries, F::LEAF_ENTRIES_MAX - 2),
         };
     }
@@ -130,11 +134,13 @@ pub fn build<F: LeafForm>(
     }
     debug_assert!(entries.is_sorted_by(|a, b| a.0 < b.0), "keys out of order");
     let last = entries[entries.len() - 1].0;
+    // Of sorted keys, the first and the last differ first. All others agree in the bytes before.
     let depth = F::difference(entries[0].0, last).unwrap_or_default();
     if F::fills_dense(depth, entries.len()) {
         return F::create_dense(memory, entries);
     }
     let (end, rest) = match F::symbol(entries[0].0, depth) {
+        // Only the shortest key can end here, and it sorts before all others.
         Some(END) => entries.split_at(1),
         _ => entries.split_at(0),
     };
@@ -208,6 +214,8 @@ pub fn pack<'e, 'k: 'e, F: LeafForm>(
         debug_assert!((start..bytes.end).contains(&byte), "groups out of order");
         match group {
             ChildEntries::Node(node) => {
+                // The node joins the pieces even if the leaf before it fails: the caller frees all
+                // pieces, and the node would be lost.
                 let flushed = flush(pieces, start, byte, &mut entries);
                 pieces.push((byte as u8, memory.edge(depth, node)));
                 flushed?;
@@ -216,6 +224,8 @@ pub fn pack<'e, 'k: 'e, F: LeafForm>(
             ChildEntries::Entries(group) => {
                 let before = entries.len();
                 entries.extend_from_slice(group);
+                // A leaf cannot be divided within a byte, so a group that is too much begins the
+                // next leaf.
                 if before > 0 && (entries.len() > fill || !F::fits(&entries)) {
                     entries.truncate(before);
                     flush(pieces, start, byte, &mut entries)?;
@@ -250,6 +260,7 @@ pub fn discard<F: LeafForm>(memory: &RadixMemory, node: Ref) {
                     &memory.inner(node).header().lock
                 }
             };
+            // Stale shortcuts must find the node obsolete until it is used again.
             lock.retire_alone();
             memory.free_node(node);
         }

@@ -151,6 +151,7 @@ impl<F: RadixForm> RadixLoader<F> {
                 Some(depth) if F::shorten_key(last) < F::shorten_key(key) => {
                     self.spine.branch(last, depth)?;
                 }
+                // Equal keys have no difference, and are refused, too.
                 _ => {
                     return Err(OperationError::NotSorted {
                         position: self.count,
@@ -162,6 +163,7 @@ impl<F: RadixForm> RadixLoader<F> {
         let spine = &mut self.spine;
         spine.pending.push((F::own_key(key), F::own_value(value)));
         spine.last = Some(Subtree::Few(1));
+        // Only the last key is compared with, so the arena never has two.
         F::clear(&mut self.arena);
         self.last = Some(F::store_key(&mut self.arena, key)?);
         self.count += 1;
@@ -175,11 +177,13 @@ impl<F: RadixForm> RadixLoader<F> {
     pub fn finish(mut self) -> Result<RadixIndex<F>, OperationError> {
         if let Some(last) = self.last {
             let last = F::load_key(&self.arena, last);
+            // The root decides on byte 0, so that this closes all nodes below it.
             self.spine.branch(last, 0)?;
             self.spine
                 .close_root(self.tree.memory.inner(self.tree.root))?;
         }
         self.tree.count_entries(self.count as i64);
+        // Jumps are found last, because each names a node that is linked.
         self.tree.find_jumps();
         Ok(RadixIndex::from_tree(self.tree))
     }
@@ -193,6 +197,7 @@ impl<F: LeafForm> Spine<F> {
         let Some(mut subtree) = self.last.take() else {
             return Ok(());
         };
+        // No later key can reach a node that is deeper than the byte in which this one differs.
         while let Some(&node) = self.open.last()
             && node.depth > depth
         {
@@ -225,6 +230,8 @@ impl<F: LeafForm> Spine<F> {
         let all_few = children.iter().all(|child| child.1.few().is_some());
         let count: usize = children.iter().filter_map(|child| child.1.few()).sum();
         let start = self.pending.len() - count;
+        // All entries below fit one leaf, so the node is not needed. The leaf may still be shared
+        // with neighbours.
         let closed = if all_few && self.fit(start) {
             Subtree::Few(count)
         } else {
@@ -239,6 +246,7 @@ impl<F: LeafForm> Spine<F> {
             self.pending.truncate(start);
             Subtree::Built(built)
         };
+        // Not earlier: until here, an error leaves the children to the destructor.
         self.children.truncate(node.start);
         Ok(closed)
     }
@@ -301,6 +309,7 @@ impl<F: LeafForm> Spine<F> {
         let pieces = pieces
             .iter()
             .map(|&(byte, child)| (Symbol::from(byte), child));
+        // On an error, too: the leaves among them must be freed.
         let children: Vec<_> = end
             .into_iter()
             .map(|leaf| (END, leaf))

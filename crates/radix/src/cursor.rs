@@ -102,8 +102,11 @@ impl<F: LeafForm> RadixTree<F> {
                 ScanChunkEnd::Exhausted | ScanChunkEnd::Stopped => return,
                 ScanChunkEnd::After(key) => {
                     from = Bound::Excluded(key);
+                    // A scan that goes on probably reads much more. Larger chunks wait for memory
+                    // less often.
                     chunk = (chunk * 2).clamp(CHUNK_MIN, CHUNK_MAX);
                 }
+                // The bound stays: all entries that were gathered are before it.
                 ScanChunkEnd::TooShort => chunk *= 2,
                 ScanChunkEnd::Disturbed => pause(&mut waits),
             }
@@ -182,6 +185,7 @@ impl<F: LeafForm> RadixTree<F> {
                     inner = inner_below;
                     continue;
                 }
+                // The key ends before this node decides, so it may differ in the bytes between.
                 skipped |= below > depth + 1;
             }
             // A leaf may cover a range, so the following slots must be read at the same version.
@@ -214,6 +218,7 @@ impl<F: LeafForm> RadixTree<F> {
             {
                 candidate = node;
                 scratch.path.pop();
+                // A node above was read earlier, at no version that is known here.
                 version = None;
             }
             let before = match direction {
@@ -232,6 +237,7 @@ impl<F: LeafForm> RadixTree<F> {
         if let Some(node) = include {
             // The subtree at the bound itself may have no entries beyond it.
             self.push(scratch, node);
+            // It counts as none, so that enough other subtrees are gathered.
             scratch.entries = 0;
         }
         while let Some((node, symbol)) = scratch.path.pop() {
@@ -277,6 +283,7 @@ impl<F: LeafForm> RadixTree<F> {
             if lock.validate(version) {
                 return (!joined).then_some(complete);
             }
+            // Another thread has changed the node. Its children are gathered from the beginning.
             scratch.items.truncate(start);
             scratch.entries = entries;
         }
@@ -328,6 +335,7 @@ impl<F: LeafForm> RadixTree<F> {
                     fits = entries < *target;
                     if fits {
                         self.prefetch_item(child);
+                        // The first child may be that of the bound, with all its entries before it.
                         let is_first = *expanded == 0 && next.is_empty();
                         entries += if is_first { 0 } else { expected(&child) };
                         inner_here |= child.is_inner();
@@ -380,6 +388,7 @@ impl<F: LeafForm> RadixTree<F> {
             }
         }
         match reader.last() {
+            // Nothing was cut off, so even a list without entries is the end.
             _ if scratch.complete => ScanChunkEnd::Exhausted,
             Some(key) => ScanChunkEnd::After(key),
             None => ScanChunkEnd::TooShort,

@@ -52,6 +52,7 @@ impl LatchPolicy {
     pub fn allow(self: &Arc<Self>, allowed: bool) {
         let wanted = if allowed { ALLOWED } else { FORBIDDEN };
         let word = self.0.load(Ordering::Relaxed);
+        // A change in progress to the same state is not recognized, and only starts again.
         if word & STATE == wanted {
             return;
         }

@@ -89,6 +89,7 @@ impl VersionLock {
     pub fn revive(&self) {
         let word = self.0.load(Ordering::Relaxed);
         debug_assert!(word & LOCKED == 0, "a thread can reach the node");
+        // A reader that has read the node in its former use must not validate in the new one.
         let next = (word & !(LOCKED | OBSOLETE)).wrapping_add(ONE_VERSION);
         self.0.store(next, Ordering::Release);
     }
@@ -152,6 +153,7 @@ impl VersionLock {
         if word & LOCKED != 0 {
             return TryLock::Busy;
         }
+        // The lock is checked first: a locked node may become obsolete, and only its holder knows.
         if word & OBSOLETE != 0 {
             return TryLock::Obsolete;
         }
@@ -172,6 +174,7 @@ impl VersionLock {
     /// read in between then stays true while the lock is held.
     #[inline]
     pub fn upgrade(&self, version: Version) -> bool {
+        // A version that was taken without waiting may be that of a locked node.
         if version.0 & (LOCKED | OBSOLETE) != 0 {
             return false;
         }
@@ -288,6 +291,7 @@ impl<'l> VersionLockGuard<'l> {
 impl Drop for VersionLockGuard<'_> {
     #[inline]
     fn drop(&mut self) {
+        // A panic may have left a part of a change, which readers must not combine with the rest.
         self.0.unlock_changed();
     }
 }
@@ -296,6 +300,7 @@ impl Drop for VersionLockGuard<'_> {
 #[cold]
 pub fn pause(waits: &mut u32) {
     *waits += 1;
+    // loom explores no other thread until this one yields.
     if cfg!(loom) || (*waits).is_multiple_of(SPINS_MAX) {
         yield_now();
     } else {

@@ -139,6 +139,8 @@ impl Shortcuts {
 
     #[inline]
     fn line(&self, hash: u64) -> &ShortcutCacheLine {
+        // The upper bits choose the line, and the lower ones are the fingerprint. A product needs
+        // no power of two.
         let index = (u128::from(hash) * self.lines.len() as u128) >> 64;
         &self.lines[index as usize]
     }
@@ -237,6 +239,7 @@ impl Usefulness {
     }
 
     fn judge(&self, probes: i64, hits: i64) {
+        // A table that is not full yet misses without being useless.
         if self.warming.load(Relaxed) > 0 {
             self.warming.fetch_sub(probes, Relaxed);
             return;
@@ -276,6 +279,7 @@ impl ShortcutTables {
     pub fn replace(&self, table: Option<Shortcuts>) -> Option<Arc<Shortcuts>> {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let replaced = tables.last().cloned().flatten();
+        // A former absence of a table needs no entry: nobody uses it.
         tables.retain(Option::is_some);
         tables.push(table.map(Arc::new));
         self.count.store(tables.iter().flatten().count(), Relaxed);

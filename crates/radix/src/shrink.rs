@@ -36,6 +36,7 @@ impl<F: LeafForm> RadixTree<F> {
             if matches!(child.kind(), NodeRefKind::Nothing | NodeRefKind::Leaf) {
                 return Tidy::Clean;
             }
+            // This is only a guess without the lock. `shrink` looks again.
             if is_underfull::<F>(&self.memory, child) {
                 match self.shrink(key, [parent, child], symbol, guard, probe) {
                     // Without memory it stays. A node below it that has no entry left needs no
@@ -64,6 +65,7 @@ impl<F: LeafForm> RadixTree<F> {
         probe: &mut impl RadixProbe,
     ) -> Tidy {
         let above = self.memory.inner(parent);
+        // Locks are taken downwards, so that this thread may wait for both.
         let Ok((held_above, waits)) = VersionLockGuard::lock(&above.header().lock) else {
             return Tidy::Raced;
         };
@@ -81,6 +83,7 @@ impl<F: LeafForm> RadixTree<F> {
             return Tidy::Raced;
         };
         probe.lock(waits);
+        // Another thread may have added children before the node was locked.
         if !is_underfull::<F>(&self.memory, child) {
             held.unlock_unchanged();
             held_above.unlock_unchanged();
@@ -102,6 +105,7 @@ impl<F: LeafForm> RadixTree<F> {
                         false => above.set_covering(symbol as u8, smaller),
                     },
                 );
+                // The node stays as it is. Readers that have reached it need not restart.
                 held.unlock_obsolete();
                 drop(held_above);
                 guard.retire(child);

@@ -110,6 +110,8 @@ impl<F: LeafForm> RadixTree<F> {
 
     /// Returns the number of entries.
     pub fn len(&self) -> usize {
+        // Threads add their counts when they are unpinned, so a removal may be counted before the
+        // insert of its key.
         self.entries.load(Ordering::Relaxed).max(0) as usize
     }
 
@@ -130,6 +132,7 @@ impl<F: LeafForm> RadixTree<F> {
         loop {
             let inner = self.memory.inner(node);
             let only = inner.first();
+            // The keys of a leaf may differ in any later byte.
             if inner.children() != 1 || !only.is_inner() {
                 return inner.header().depth();
             }
@@ -140,6 +143,7 @@ impl<F: LeafForm> RadixTree<F> {
     /// Reads the child for a symbol.
     #[inline]
     pub fn child(&self, node: RadixInnerNode<'_>, symbol: Symbol) -> Ref {
+        // One load is consistent by itself, and needs no version.
         if let RadixInnerNode::Node256(node) = node
             && symbol < 256
         {
@@ -284,6 +288,8 @@ impl<F: LeafForm> RadixTree<F> {
                         skipped: place.skipped || depth > place.depth + 1,
                     };
                 }
+                // Below this node the key ends within bytes that the path skips, or the caller
+                // wants to stop before.
                 _ => return place,
             }
         }
@@ -361,6 +367,8 @@ impl<F: LeafForm> RadixTree<F> {
         for &prefix in &prefixes {
             self.jumps.clear(prefix, guard);
         }
+        // No key shows the prefixes of the old node, so the tables are searched for the node
+        // itself.
         if key.is_none() && old.is_inner() {
             let known = |table: usize| prefixes.iter().any(|prefix| prefix.table == table);
             let all = (0..TABLES).filter(|&table| match FIRST.get(table) {
@@ -371,6 +379,7 @@ impl<F: LeafForm> RadixTree<F> {
                 self.jumps.clear_node(table, old, guard);
             }
         }
+        // The stem goes before the link changes, as the slots do.
         let kept = affected(FIRST[0]).then(|| self.drop_stem(old, becomes, key, guard));
         link();
         if !new.is_inner() {
@@ -450,6 +459,7 @@ impl<F: LeafForm> RadixTree<F> {
                     nodes.push(child);
                 }
             });
+            // Only the tables have changed.
             held.unlock_unchanged();
         }
     }
@@ -506,6 +516,7 @@ impl<F: LeafForm> RadixTree<F> {
         if self.retired.load(Ordering::Relaxed) < COLLECTED_AT_ONCE {
             return;
         }
+        // Other threads may count in between. Their nodes are freed by a later call.
         self.retired.store(0, Ordering::Relaxed);
         crossbeam_epoch::pin().flush();
         if !self.shortcuts.is_empty() {

@@ -60,6 +60,7 @@ impl<F: LeafForm> PinnedWriter<'_, F> {
     #[inline]
     pub fn retire(&self, unlinked: Ref) {
         debug_assert!(!unlinked.is_null(), "nothing was unlinked");
+        // Most batches of one operation unlink one node at most, and need no list.
         if self.retired_first.get().is_null() {
             self.retired_first.set(unlinked);
             return;
@@ -108,6 +109,7 @@ impl<F: LeafForm> Drop for PinnedWriter<'_, F> {
         if others.is_empty() && !first.is_null() {
             self.defer_free([first]);
         } else if !others.is_empty() {
+            // The first one joins the list, so that one function frees all.
             others.push(first);
             self.defer_free(others);
         }

@@ -49,6 +49,8 @@ impl RadixTree<ByteStrings> {
                     return false;
                 }
                 round.copied = 0;
+                // Blocks that are being created in these spans are linked when all threads have
+                // been unpinned.
                 CompactionPhase::Settle(pieces.take_sparse(region), Self::after_all_threads())
             }
             CompactionPhase::Settle(spans, settled) if is_set(&settled) => {
@@ -122,6 +124,7 @@ impl RadixTree<ByteStrings> {
                 return CompactionPhase::Leave(spans, Self::after_all_threads());
             };
             let leaf = Ref::new(NodeRefKind::Leaf, piece);
+            // The state of the block has its length even after it was replaced.
             unit = at + units_of_block(&self.memory, leaf);
             // Without memory the rest stays.
             match self.move_block(leaf, &guard) {
@@ -145,6 +148,7 @@ impl RadixTree<ByteStrings> {
                 return Ok(0);
             };
             let place = self.descend(key, usize::MAX, &mut Off);
+            // The block was replaced meanwhile, and is freed by the thread that did so.
             if place.child != leaf {
                 return Ok(0);
             }

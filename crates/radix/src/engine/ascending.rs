@@ -36,6 +36,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: RadixProbe> RadixBatchExecution<'e, 'b, '_, F, 
             self.insert_alone(done, entries[done]);
             done += 1;
             alone += 1;
+            // The second term allows for one at the beginning.
             if alone * PART_OF_RUN > done + PART_OF_RUN {
                 break;
             }
@@ -51,6 +52,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: RadixProbe> RadixBatchExecution<'e, 'b, '_, F, 
                 break;
             };
             let key = self.input.key(key);
+            // An equal key ends the run, too: it must find the value that the first one has set.
             if entries.last().is_some_and(|last| last.0 >= key) {
                 break;
             }

@@ -118,6 +118,7 @@ impl VisitPlan {
         input: &BatchInput<'_, F>,
         positions: Range<usize>,
     ) {
+        // Bytes that all keys share would put all operations into one bucket.
         let depth = tree.shared_depth();
         self.entries.clear();
         for position in positions {
@@ -158,6 +159,8 @@ impl VisitPlan {
         for end in ends {
             let end = end as usize;
             if end - start > 1 {
+                // The position makes the order total, so that an unstable sort keeps the order of
+                // the batch.
                 self.buckets[start..end].sort_unstable_by(|a, b| {
                     (a.slice.cmp(&b.slice))
                         .then_with(|| key(a).cmp(&key(b)))
@@ -182,6 +185,7 @@ impl VisitPlan {
             );
             self.order.push(entry.position);
             match (&last, self.visits.last_mut()) {
+                // Slices differ for most keys, and are compared first.
                 (Some((slice, last)), Some(visit)) if *slice == entry.slice && *last == key => {
                     visit.count += 1;
                     visit.writes |= operation.is_write();
@@ -224,6 +228,7 @@ fn repeats_among<F: LeafForm, const PLACES: usize>(input: &BatchInput<'_, F>) ->
         if let Some(key) = operation.point_key() {
             let hash = F::hash(input.key(key));
             let place = &mut seen[hash as usize % PLACES];
+            // Zero is an empty place.
             let print = (hash >> 32) as u32 | 1;
             repeated += usize::from(*place == print);
             sampled += 1;

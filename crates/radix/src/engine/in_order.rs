@@ -182,6 +182,7 @@ impl<F: LeafForm, P: RadixProbe> InOrder<'_, '_, '_, F, P> {
     /// ended.
     #[inline(never)]
     fn write(&mut self, walk: &VisitWalk, key: F::Key<'_>) {
+        // The share of such operations decides if the next batch prefetches the locks.
         self.parents_locked += 1;
         let positions = [walk.visit()];
         let depth = walk.depth().saturating_sub(1);

@@ -72,6 +72,8 @@ pub fn execute<F: LeafForm>(
         engine.one_by_one(workspace);
         return Ok(());
     }
+    // Scans are executed first, see `ordered`: only those that earlier writes affect wait for their
+    // turn.
     let barriers = match kinds.ordered {
         true => engine.execute_ordered(workspace, kinds.writes),
         false => Vec::new(),
@@ -184,6 +186,8 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: RadixProbe> RadixBatchExecution<'e, 'b, 'o,
         let shortcuts = self.shortcuts(positions.len()).is_some();
         // Visits that take a shortcut overtake others, so visits must have different keys.
         let combine = kinds.combine(self.options, &self.input) || kinds.writes && shortcuts;
+        // The simplest batches have paths without a plan, because making one takes a part of their
+        // time.
         if !combine && kinds.gets_only && self.options.interleave && !shortcuts {
             return self.read_all(workspace);
         }
@@ -224,6 +228,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: RadixProbe> RadixBatchExecution<'e, 'b, 'o,
             .traversal
             .run(self.tree, self.guard, operations, manner, &mut arrivals);
         let locks = arrivals.parents_locked * LOCKS_EXPECTED_FROM;
+        // The next batch of a caller mostly resembles this one.
         workspace.locks_parents = locks > self.input.operations().len() - first;
     }
 
@@ -278,6 +283,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: RadixProbe> RadixBatchExecution<'e, 'b, 'o,
         // The guard is older than this lookup: see `crate::shortcut`.
         let table = self.tree.shortcuts.current()?;
         if self.options.combine != Combine::Always && !table.is_useful() {
+            // A table that has not paid is tried again after many visits.
             table.rest(visits);
             return None;
         }
@@ -292,6 +298,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: RadixProbe> RadixBatchExecution<'e, 'b, 'o,
         let rest = self
             .trigger(&keys, plan, Some(table))
             .take_shortcuts(table, together);
+        // The plan keeps its order: sorted visits stay sorted.
         plan.visits = rest
             .iter()
             .map(|&number| plan.visits[number as usize])

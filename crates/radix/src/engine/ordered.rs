@@ -76,6 +76,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: RadixProbe> RadixBatchExecution<'e, 'b, '_, F, 
                         })
                     }),
             );
+            // Each ordered operation then finds the writes of its range by two searches.
             writes.sort_unstable();
         }
         let positions: Vec<usize> = (0..operations.len())
@@ -87,6 +88,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: RadixProbe> RadixBatchExecution<'e, 'b, '_, F, 
                 .iter()
                 .map(|&position| self.request(&operations[position]))
                 .collect();
+            // Walks that find all nodes in the cache gain nothing from a walk before.
             if self.options.interleave && self.tree.memory.node_bytes_taken() > NODES_IN_CACHE {
                 self.warm(workspace, &requests);
             }
@@ -180,6 +182,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: RadixProbe> RadixBatchExecution<'e, 'b, '_, F, 
     ) -> Option<F::Key<'e>> {
         let (tree, guard) = (self.tree, self.guard);
         if single {
+            // A barrier writes a second time, so the first outcome is cleared.
             self.output.entry(position, None);
             let output = &mut *self.output;
             let mut reader = VisitorChunkReader::<F, _> {
@@ -323,6 +326,7 @@ fn precedes<'e, F: LeafForm>(
     let RadixScanRange {
         from, direction, ..
     } = request.scan;
+    // Keys after the last one read have not affected the outcome.
     let to = reached.map_or(request.scan.to, Bound::Included);
     let (low, high) = match direction {
         ScanDirection::Ascending => (from, to),

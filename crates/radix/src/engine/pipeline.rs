@@ -82,6 +82,7 @@ pub fn execute<F: LeafForm, P: RadixProbe + Clone + Send>(
                 break;
             }
         }
+        // The combiner may wait to hand over a plan. Without a receiver that fails, and it ends.
         drop(arriving);
         join(combiner);
     });
@@ -127,9 +128,11 @@ impl<F: LeafForm> Combiner<'_, F> {
         if kinds.ordered || !kinds.points || kinds.one_by_one(self.options) {
             return PipelineBatchPlan::Whole;
         }
-        // Workers that write must have different keys.
+        // Workers that write must have different keys. A batch that only reads may have a key in
+        // two parts.
         let apart = kinds.writes && self.workers > 1;
         if apart || kinds.combine(self.options, &input) {
+            // The plan reads nodes to learn the bytes that all keys share.
             let _guard = crossbeam_epoch::pin();
             self.plan
                 .combine(self.tree, &input, 0..input.operations().len());
@@ -283,6 +286,7 @@ impl<F: LeafForm, P: RadixProbe> BatchWorkerPool<'_, '_, F, P> {
         self.lead.visit_part(&batch, &mut own);
         let mut outcomes = vec![own.outcomes];
         self.reuse(own.plan);
+        // The results are collected in the order of the parts, in which outcomes are joined.
         for number in 0..count - 1 {
             let part = self.workers[number].finish();
             outcomes.push(part.outcomes);
@@ -325,6 +329,8 @@ impl<'scope, F: LeafForm> BatchWorkerThread<'scope, F> {
         let thread = scope.spawn(move || {
             for (batch, mut part) in begun {
                 operator.visit_part(&batch, &mut part);
+                // The calling thread takes the batch back out of its `Arc` when all parts have
+                // arrived.
                 drop(batch);
                 if finished.send(part).is_err() {
                     return;

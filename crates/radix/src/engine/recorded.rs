@@ -52,6 +52,7 @@ pub fn execute_recorded<F: LeafForm>(
             continue;
         };
         before.take(tree, key, &guard);
+        // Children that were there before are not new, even if they move to another node.
         before.note_children(tree);
         engine.execute_one(workspace, position);
         after.take(tree, key, &guard);
@@ -273,6 +274,7 @@ impl<F: LeafForm> PathDifference<'_, F> {
 /// byte after its last one. The bytes of the lock are ignored.
 fn runs(old: &[u8], new: &[u8], mut run: impl FnMut(usize, usize)) {
     let mut last: Option<(usize, usize)> = None;
+    // The lock changes with each write, and is counted as a lock.
     let pairs = old.iter().zip(new).enumerate().skip(LOCK_BYTES);
     for (at, _) in pairs.filter(|(_, (old, new))| old != new) {
         match &mut last {

@@ -42,6 +42,8 @@ impl<F: LeafForm, P: RadixProbe> Trigger<'_, '_, '_, F, P> {
                         }
                         group.visits.push(number as u32);
                     }
+                    // The entry is a hint. A leaf without the key proves nothing, and the visit
+                    // walks.
                     Some(found) if self.read_leaf(number, visit, found.leaf) => {}
                     _ => rest.push(number as u32),
                 }
@@ -49,6 +51,7 @@ impl<F: LeafForm, P: RadixProbe> Trigger<'_, '_, '_, F, P> {
         }
         self.write_group(&mut group, &mut rest);
         self.count(table, visits, visits - rest.len());
+        // Groups of writes return their visits late.
         rest.sort_unstable();
         rest
     }
@@ -62,6 +65,7 @@ impl<F: LeafForm, P: RadixProbe> Trigger<'_, '_, '_, F, P> {
         let mut hashes = [0; WINDOW];
         for (hash, key) in hashes.iter_mut().zip(&self.keys[window.clone()]) {
             *hash = F::hash(*key);
+            // All lines of the window are requested before the first is read.
             prefetch(table.address(*hash));
         }
         let mut found = [None; WINDOW];

@@ -254,10 +254,12 @@ impl<'k, F: LeafForm> WalkGroup<'k, F> {
     #[inline]
     fn push(&mut self, walk: VisitWalk, key: F::Key<'k>) {
         debug_assert!(self.count < GROUP, "no room in the group");
+        // The remainder changes nothing, and spares the check of the index.
         let place = self.count % GROUP;
         self.count += 1;
         self.walks[place] = walk;
         self.keys[place] = key;
+        // The place is always written. If the walk has ended, the next one overwrites it.
         self.walking[self.walking_count % GROUP] = place as u8;
         self.walking_count += usize::from(walk.node().is_inner());
     }
@@ -266,6 +268,7 @@ impl<'k, F: LeafForm> WalkGroup<'k, F> {
     fn hand_over(&mut self, arrivals: &mut impl Arrivals<F>) -> usize {
         debug_assert_eq!(self.walking_count, 0, "a walk has not ended");
         let count = std::mem::take(&mut self.count);
+        // All are prepared before the first is executed, so that their lines arrive together.
         let mut prepared = [F::Prepared::default(); GROUP];
         let walks = self.walks[..count].iter().zip(&self.keys);
         for ((walk, key), prepared) in walks.clone().zip(&mut prepared) {
@@ -331,6 +334,8 @@ impl TraversalScratch {
         self.ends.resize(visits, Ref::NULL);
         let (mut admitted, mut finished) = (0, 0);
         while finished < visits {
+            // Runs split into single walks. Too many of them would wait for groups, and their lines
+            // leave the cache.
             if admitted < visits && self.singles.len() < GROUP * GROUPS {
                 let count = SHARING.min(visits - admitted);
                 self.next_runs.push(VisitRun {
@@ -369,6 +374,7 @@ impl TraversalScratch {
     ) -> usize {
         std::mem::swap(&mut self.runs, &mut self.next_runs);
         std::mem::swap(&mut self.arrived_runs, &mut self.next_arrived_runs);
+        // A step pushes to the other lists while it reads this one.
         let runs = std::mem::take(&mut self.runs);
         for run in &runs {
             stepper.step_run(self, run, arrivals.probe());
@@ -398,12 +404,14 @@ fn run_apart<F: LeafForm>(
     let mut oldest = 0;
     while finished < stepper.visits.count() {
         for (i, group) in groups.iter_mut().enumerate() {
+            // Only the oldest group is handed over, which keeps visits in their order.
             if stepper.pass(group, arrivals.probe()) || i != oldest {
                 continue;
             }
             oldest = (oldest + 1) % GROUPS;
             finished += group.hand_over(arrivals);
             let until = (admitted + GROUP).min(stepper.visits.count());
+            // The lines of all jumps are requested before the first is read.
             for visit in admitted..until {
                 stepper.coming(stepper.visits.key(visit));
             }
@@ -562,6 +570,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
             Some(_) => node.header().end(),
             None => return walk.outside(),
         };
+        // The mark of skipped bytes, in the highest bit, is passed on.
         let depth = walk.parent_and_depth as u32 + 1;
         VisitWalk::new(child, walk.visit(), walk.node(), depth)
     }
@@ -707,6 +716,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         while first < end {
             let symbol = self.symbol(first, depth);
             let mut behind = first + 1;
+            // Visits are sorted, so those of one symbol are neighbours.
             while behind < end && self.symbol(behind, depth) == symbol {
                 behind += 1;
             }
@@ -737,6 +747,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
                 self.push_group(traversal, &group, depth, child);
             }
         }
+        // One lock for several writes pays. Reads take none, and go on alone.
         if ending > 1 && writes {
             traversal.next_arrived_runs.push(run);
         } else if ending > 0 {

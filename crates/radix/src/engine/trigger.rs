@@ -62,6 +62,7 @@ impl<F: LeafForm, P: RadixProbe> Arrivals<F> for Trigger<'_, '_, '_, F, P> {
         } else {
             self.run_inner(run.node, run.skipped, visits);
         }
+        // The lock is released by now: these visits take others.
         while let Some(visit) = self.postponed.pop() {
             self.visit_from_root(visit);
         }
@@ -210,6 +211,7 @@ impl<F: LeafForm, P: RadixProbe> Trigger<'_, '_, '_, F, P> {
     /// Executes the operations of a visit that failed as a whole one at a time, so that those
     /// succeed that can.
     fn fail(&mut self, number: u32, visit: KeyVisit, error: OperationError) {
+        // A single operation cannot be divided further.
         if visit.count == 1 {
             let position = self.plan.order[visit.first as usize];
             return self.output.fail(position as usize, error);
@@ -277,6 +279,7 @@ impl<F: LeafForm, P: RadixProbe> Trigger<'_, '_, '_, F, P> {
         visits: impl Iterator<Item = u32>,
         mut execute: impl FnMut(&mut Self, u32) -> InNode,
     ) {
+        // The node was replaced, so all visits walk again.
         let Ok((held, waits)) = VersionLockGuard::lock(lock) else {
             self.postponed.extend(visits);
             return;
@@ -298,8 +301,11 @@ impl<F: LeafForm, P: RadixProbe> Trigger<'_, '_, '_, F, P> {
                 }
             }
             let operations = self.plan.visits[number as usize].count;
+            // Postponed visits are counted by their own walk.
             self.probe.duplicates(u64::from(operations) - 1);
         }
+        // Underfull or not is decided under the lock; `tidy` locks from above, and needs this lock
+        // free.
         let shrunk = shrunk.filter(|_| is_underfull::<F>(&self.tree.memory, node));
         if !changed {
             return held.unlock_unchanged();

@@ -203,6 +203,7 @@ impl Jumps {
         let mut changes = lock(&self.changes);
         let table = self.table(prefix.table, guard);
         if let Some(slot) = table.and_then(|table| table.slot(prefix))
+            // `slot` also returns a free slot.
             && slot.load(Ordering::Relaxed) != 0
         {
             slot.store(0, Ordering::Release);

@@ -49,6 +49,8 @@ impl JumpPrefixTable {
     /// Creates an empty table with at least 2^`buckets_log` buckets.
     pub fn new(table: usize, buckets_log: u32) -> JumpPrefixTable {
         let bits = prefix::bits(table);
+        // Bucket and tag together must have all bits of the hash, or two prefixes would be
+        // confused.
         let buckets_log = buckets_log.max(bits.saturating_sub(TAG_BITS));
         JumpPrefixTable {
             table,
@@ -101,6 +103,8 @@ impl JumpPrefixTable {
     pub fn numbers(&self) -> impl Iterator<Item = (&AtomicU64, u64)> {
         let buckets = self.buckets.iter().enumerate();
         buckets.flat_map(move |(bucket, JumpTableBucket { slots })| {
+            // The tag overlaps the bits that choose the bucket, so only those above it are taken
+            // from there.
             let above = ((bucket as u64) << self.rest_bits) >> TAG_BITS << TAG_BITS;
             let used = slots
                 .iter()

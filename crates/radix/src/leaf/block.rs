@@ -95,6 +95,8 @@ impl WordBlock {
     #[inline]
     pub fn position(&self, key: u64) -> Option<usize> {
         let stored = |position: usize| self.key(position);
+        // Unused keys have all bits set, so that all seven places can be searched whatever the
+        // count.
         let mut position = 4 * usize::from(stored(3) < key);
         position += 2 * usize::from(stored(position + 1) < key);
         position += usize::from(stored(position) < key);
@@ -162,6 +164,7 @@ impl WordBlock {
         match decide(Some(latch.payload(position))) {
             RadixKeyChange::Keep => {}
             RadixKeyChange::Set(payload) => latch.set_payload(position, payload),
+            // A leaf that becomes small must join another, under the lock of the node above.
             RadixKeyChange::Remove => return LeafChangeResult::Not,
         }
         LeafChangeResult::InPlace
@@ -177,6 +180,7 @@ impl WordBlock {
         let Some(latch) = self.try_latch() else {
             return LeafChangeResult::Not;
         };
+        // The key was searched without the latch, so it may have been added since.
         if latch.lock.is_obsolete() || latch.is_full() || latch.position(key).is_some() {
             return LeafChangeResult::Not;
         }
@@ -268,6 +272,7 @@ impl WordBlock {
             key.store(UNUSED, Ordering::Relaxed);
         }
         self.count.store(entries.len() as u32, Ordering::Relaxed);
+        // A walk by a stale shortcut finds the block obsolete until here.
         self.lock.revive();
     }
 }
@@ -344,6 +349,7 @@ impl WordBlockLatch<'_> {
     }
 
     fn set_count(&self, count: usize) {
+        // The latch is a bit of the same word. If it was not needed, it must stay clear.
         let latched = self.count.load(Ordering::Relaxed) & LATCHED;
         self.count.store(count as u32 | latched, Ordering::Relaxed);
     }

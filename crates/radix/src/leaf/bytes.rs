@@ -267,6 +267,7 @@ impl ModifyLeaf for ByteStrings {
                 (rank, rank)
             }
         };
+        // The largest key of the last leaf is probably followed by larger ones.
         let ascends = is_last && place.0 == block.count();
         strings::create_divided(memory, block, place, (key, value), depth, |count| {
             // Keys in ascending order leave full blocks behind.
@@ -397,6 +398,7 @@ impl Reclaim for ByteStrings {
                 && coming.is_leaf()
             {
                 crate::prefetch::prefetch(memory.leaf_address(coming).cast_const());
+                // Freed blocks are out of the cache by now: their epoch has passed.
                 memory.prefetch_to_free(coming);
             }
             if !node.is_leaf() {
@@ -447,6 +449,7 @@ fn edited(
 ) -> Result<LeafEntryRoom, OperationError> {
     match strings::create_edited(memory, block, at, behind, entry) {
         Some(copy) => copy.map(LeafEntryRoom::Copy),
+        // The entry that is replaced was the only one, so even a long one gets a leaf of its own.
         None if block.count() == behind - at => {
             strings::create(memory, &[entry]).map(LeafEntryRoom::Copy)
         }

@@ -70,6 +70,7 @@ impl DenseNodes for Words {
         decide: &mut impl FnMut(Option<u64>) -> RadixKeyChange<Self::Value<'v>>,
     ) -> InNode {
         let dense = memory.dense(node);
+        // Paths skip bytes, so a walk may bring any key here.
         if dense.base() != key >> 8 {
             return InNode::Postponed;
         }
@@ -77,6 +78,7 @@ impl DenseNodes for Words {
         let current = dense.find(byte);
         match decide(current) {
             RadixKeyChange::Set(payload) => {
+                // The payload is there before the place is in use.
                 dense.set_payload(byte, payload);
                 if current.is_some() {
                     return InNode::Unchanged;
@@ -219,6 +221,7 @@ pub fn entries(
     mut visit: impl FnMut(u64, u64) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let lock = &dense.header().lock;
+    // All are copied before the first visit: a visitor must not see two versions of the node.
     let mut payloads = [0; 256];
     let (base, bits) = loop {
         let version = lock.read();

@@ -59,6 +59,7 @@ pub unsafe fn free_later(
         return;
     }
     let guard = crossbeam_epoch::pin();
+    // The list is taken after pinning, so that the grace period begins after each entry was added.
     let later = std::mem::take(&mut *waiting());
     let free_all = move || {
         for (memory, nodes) in later {

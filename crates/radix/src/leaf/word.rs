@@ -211,6 +211,7 @@ impl ReadLeaf for Words {
         }
         let entries = block(memory, terminal).load();
         let mut entries = entries.as_slice();
+        // Only the first leaf of a scan has entries before the bound.
         if last.is_none() {
             let before = entries.iter().take_while(|entry| !scan.is_past(entry.0));
             entries = &entries[before.count()..];
@@ -220,6 +221,7 @@ impl ReadLeaf for Words {
             let within = entries.iter().take_while(|entry| !scan.is_behind(entry.0));
             entries = &entries[..within.count()];
         }
+        // An entry past the far bound ends the scan, even if the limit is not reached.
         let ended = entries.len() < all;
         entries = &entries[..entries.len().min(scan.limit - writer.count())];
         if let Some(entry) = entries.last() {

@@ -155,6 +155,7 @@ impl Items {
         if stripe.fresh.is_empty() {
             match self.take_chunk(region, grow) {
                 Ok((first, count)) => stripe.fresh = first..first + count,
+                // Memory is short, but other stripes may have free items.
                 Err(error) => return self.take_from_others().ok_or(error),
             }
         }
@@ -219,6 +220,7 @@ impl Items {
         let own: usize = self.stripes.all().map(|stripe| stripe.free.len()).sum();
         let spilled: usize = self.shared().spilled.iter().map(Vec::len).sum();
         let bytes = (own + spilled) * region.stride();
+        // Free items lie among others as long as many are in use, and then fill no whole pieces.
         if bytes < GIVEN_BACK_FROM || bytes < self.bytes_taken(region) / 8 * 7 {
             return 0;
         }

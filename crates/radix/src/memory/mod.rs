@@ -137,6 +137,8 @@ impl RadixMemory {
         };
         for tag in 0..NodeRefKind::Nothing as usize {
             let allocator = memory.of(Ref::kind_of(tag));
+            // The mark of the kind is a part of the reference. Its multiple is subtracted once here
+            // instead of in each step of a walk.
             let first = Ref::new(Ref::kind_of(tag), 0).bits() as usize * allocator.stride();
             let start = allocator.address(0).expose_provenance();
             memory.places[tag] = (start.wrapping_sub(first), allocator.stride());
@@ -162,6 +164,7 @@ impl RadixMemory {
         if taken <= self.limit_bytes {
             return Ok(());
         }
+        // The limit may be exceeded for an instant in the count, never in memory.
         self.taken_bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.was_short.store(true, Ordering::Relaxed);
         Err(OperationError::OutOfMemory {

@@ -51,6 +51,7 @@ impl ReservedRegion {
                         next: AtomicU64::new(0),
                     });
                 }
+                // The system may limit the address space of a process. A smaller map still works.
                 Err(_) if bytes / 2 >= RESERVED_BYTES_MIN => bytes /= 2,
                 Err(error) => {
                     return Err(OperationError::OutOfMemory {
@@ -85,6 +86,7 @@ impl ReservedRegion {
             "items that nobody has taken"
         );
         let none = items.start..items.start;
+        // Items at the edges share their pages with others, so only whole pieces are given back.
         let start = (items.start as usize * self.stride).next_multiple_of(PIECE_BYTES);
         let end = items.end as usize * self.stride / PIECE_BYTES * PIECE_BYTES;
         if start >= end {

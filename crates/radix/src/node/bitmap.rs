@@ -20,6 +20,7 @@ impl Bitmap {
     pub fn set(&self, byte: u8, used: bool) {
         let word = &self.0[byte as usize / 64];
         let bit = 1 << (byte % 64);
+        // The lock excludes other writers, so that the change needs no atomic operation of its own.
         let old = word.load(Ordering::Relaxed);
         word.store(if used { old | bit } else { old & !bit }, Ordering::Release);
     }
@@ -61,6 +62,7 @@ pub fn between(first: u8, last: u8, word: usize) -> u64 {
 #[inline]
 pub fn last_at_most(bits: [u64; 4], bit: u8) -> Option<u8> {
     let mut i = bit as usize / 64;
+    // A shift by 63 minus the bit keeps that bit itself.
     let mut word = bits[i] & u64::MAX >> (63 - bit % 64);
     while word == 0 {
         i = i.checked_sub(1)?;

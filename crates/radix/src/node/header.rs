@@ -37,6 +37,7 @@ impl RadixNodeHeader {
     /// linked: a writer may have a stale shortcut to the node, and finds there a leaf that it would
     /// reach anyway. After this call the node must be linked.
     pub fn publish(&self) {
+        // The release here publishes the content to a writer that comes by a stale shortcut.
         self.lock.revive();
     }
 

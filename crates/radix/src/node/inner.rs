@@ -159,6 +159,7 @@ impl<'m> RadixInnerNode<'m> {
             let range = byte.map(|byte| self.range(byte));
             range.filter(|range| range.child.is_null())
         };
+        // Two neighbouring gaps would be two ranges, and take a slot each.
         while let Some(left) = gap(start.checked_sub(1)) {
             start = left.start;
         }
@@ -236,6 +237,7 @@ impl<'m> RadixInnerNode<'m> {
                 }, node => {
                     bitmap::for_each_from(node.bitmap().load(), first, |byte| {
                         let child = node.find(byte);
+                        // The bitmap marks the starts of gaps, too.
                         child.is_null() || visit(child)
                     });
                 });
@@ -243,6 +245,7 @@ impl<'m> RadixInnerNode<'m> {
             ScanDirection::Descending => {
                 let behind = match from {
                     None => 256,
+                    // Nothing sorts before the key that ends here.
                     Some(END) => return,
                     Some(byte) => byte,
                 };

@@ -30,6 +30,7 @@ pub fn at_most_in_48(words: [u64; 6], count: usize, byte: u8) -> usize {
 /// than 64).
 #[inline]
 fn leading(bits: u64, count: usize) -> usize {
+    // Keys past the count are zero, and would count as at most the byte.
     (!(bits & ((1 << count) - 1))).trailing_zeros() as usize
 }
 
@@ -42,6 +43,8 @@ fn at_most_16(low: u64, high: u64, byte: u8) -> u32 {
     };
     // SAFETY: SSE2 is part of every x86-64 processor.
     unsafe {
+        // SSE2 has no comparison of unsigned bytes: the key is at most the byte if the greater of
+        // both is the byte.
         let keys = _mm_set_epi64x(high as i64, low as i64);
         let byte = _mm_set1_epi8(byte as i8);
         _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_max_epu8(keys, byte), byte)) as u32

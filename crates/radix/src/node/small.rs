@@ -87,6 +87,8 @@ impl<'m> RadixSmallNode<'m> {
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let four = u64::from(self.four.load(Ordering::Relaxed));
         let words = [
+            // Of both, one is zero: a node4 has no first keys, and others have zeros where it has
+            // its keys.
             load(&self.first[0]) | four,
             load(&self.first[1]),
             load(&self.other[0]),

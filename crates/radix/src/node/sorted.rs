@@ -111,6 +111,8 @@ pub trait RadixSortedNode {
         let count = self.header().count();
         let first = (0..count).take_while(|&i| self.key(i) < start).count();
         let behind = (0..count).take_while(|&i| self.key(i) <= end).count();
+        // The ranges behind are copied first: pieces may be more than the ranges that they replace,
+        // and would overwrite them.
         let mut rest = [(0, Ref::NULL); 48];
         let moved = count - behind;
         debug_assert!(first + pieces.len() + moved <= Self::CAPACITY, "no room");

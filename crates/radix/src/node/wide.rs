@@ -101,6 +101,7 @@ impl RadixNode256 {
     /// Replaces the ranges that start from `start` to `end` with `pieces`, which cover the same
     /// bytes. Only under the lock.
     pub fn splice(&self, start: u8, end: u8, pieces: &[(u8, Ref)]) {
+        // Readers find a child by one load, so each byte of a range has it in its slot.
         for (i, &(first, child)) in pieces.iter().enumerate() {
             let last = pieces.get(i + 1).map_or(end, |next| next.0 - 1);
             for slot in &self.slots[first as usize..=last as usize] {

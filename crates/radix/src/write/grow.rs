@@ -72,14 +72,17 @@ impl<F: LeafForm> RadixTree<F> {
         probe: &mut impl RadixProbe,
         make: impl FnOnce() -> Result<Option<Ref>, OperationError>,
     ) -> Result<Attempt, OperationError> {
+        // The walks of a batch do not remember this parent. A walk from the root does.
         let Some((parent, parent_symbol)) = place.parent else {
             return Ok(Attempt::Restart);
         };
         let above = self.memory.inner(parent);
+        // This thread holds the lock of the node below, so it must not wait for one above.
         let Some(held_above) = VersionLockGuard::try_lock(&above.header().lock) else {
             return Ok(Attempt::Restart);
         };
         probe.lock(0);
+        // The parent was not locked during the walk.
         if !above.covering(parent_symbol as u8).same(place.node) {
             held_above.unlock_unchanged();
             return Ok(Attempt::Restart);
@@ -159,6 +162,8 @@ impl<F: LeafForm> RadixTree<F> {
         });
         let dense = F::create_dense(memory, &entries)?;
         self.modify_in_dense(dense, key, guard, decide);
+        // The latches are held until the leaves are marked: a change under a latch alone would be
+        // lost.
         for (leaf, _latch) in leaves {
             self.retire_leaf(leaf, guard);
         }
@@ -185,6 +190,7 @@ impl<F: LeafForm> RadixTree<F> {
             _ => memory.inner(child).header().depth(),
         };
         let depth = match F::difference(F::shorten_key(key), F::shorten_key(other)) {
+            // The key leaves the path above this node. A shorter walk ends there.
             Some(depth) if depth < place.depth => return Ok(Attempt::Leaves(depth)),
             Some(depth) if depth > place.depth && depth < below => depth,
             // The child covers the key by now.
@@ -219,6 +225,7 @@ impl<F: LeafForm> RadixTree<F> {
         };
         let pieces = around(inner.range(0), others, child, before, behind);
         inner.splice(0, 255, &pieces);
+        // The fork is complete before it is linked, so that its first reader finds both children.
         inner.header().publish();
         let old = place.child;
         self.relink(

@@ -65,12 +65,15 @@ impl<F: LeafForm> RadixTree<F> {
             NodeRefKind::Nothing => return self.modify_gap(spot, key, guard, decide),
             _ => return Ok(LockedAttemptResult::Below(leaf)),
         }
+        // Threads that change the leaf under its latch alone are excluded until the change is
+        // complete.
         let _latch = self.latch(leaf, guard);
         if let Some((position, value)) = F::find(memory, leaf, key, guard) {
             return match decide(Some(value)) {
                 RadixKeyChange::Keep => Ok(LockedAttemptResult::Done(InNode::Unchanged)),
                 RadixKeyChange::Set(value) => match F::set(memory, leaf, position, value, guard)? {
                     LeafEntryRoom::InPlace => Ok(LockedAttemptResult::Done(InNode::Unchanged)),
+                    // A shorter value may have made the leaf small.
                     LeafEntryRoom::Copy(new) => {
                         let done = self.exchange_leaf(node, symbol, leaf, new, guard);
                         Ok(LockedAttemptResult::Done(
@@ -179,6 +182,7 @@ impl<F: LeafForm> RadixTree<F> {
                 }
             }
             guard.count_entries(1);
+            // The gap is no range of its own any more, so the node may be underfull.
             return Ok(LockedAttemptResult::Done(InNode::Shrunk));
         }
         if room(node) == 0 && !gap.stored {
@@ -201,6 +205,8 @@ impl<F: LeafForm> RadixTree<F> {
     ) -> InNode {
         debug_assert_eq!(F::child(node, symbol), old, "another leaf is linked");
         debug_assert!(new.is_leaf() && new != old, "a leaf replaces a leaf");
+        // The old leaf is marked before the new one is linked: a thread that sees a change in the
+        // new one must find the old one dead.
         F::kill(&self.memory, old);
         match symbol {
             END => node.header().set_end(new),
@@ -288,6 +294,7 @@ impl<F: LeafForm> RadixTree<F> {
         debug_assert!(entries.is_sorted_by(|a, b| a.0 < b.0), "keys out of order");
         if at(0) == at(last) {
             let byte = at(0);
+            // The bytes before and after become gaps, which need a slot each.
             let extra = usize::from(range.start < byte) + usize::from(byte < range.end);
             if room(node) < extra {
                 return Ok(None);
@@ -310,6 +317,7 @@ impl<F: LeafForm> RadixTree<F> {
             .unwrap_or(wanted);
         let (left, right) = entries.split_at(split);
         if !F::fits(left) || !F::fits(right) {
+            // An entry may be as large as a leaf.
             return self.divide_large(node, range, entries);
         }
         let [left, right] = F::create_two(&self.memory, left, right)?;
@@ -372,6 +380,7 @@ impl<F: LeafForm> RadixTree<F> {
         F::remove(memory, leaf, position, guard);
         guard.count_entries(-1);
         let count = F::count(memory, leaf, guard);
+        // Looking at the neighbours pays only for a leaf that is small enough to join one.
         if count > F::JOINED_MAX / 2 {
             return self.compact_leaf(node, symbol, leaf, guard);
         }
@@ -431,6 +440,8 @@ impl<F: LeafForm> RadixTree<F> {
             if other.child.kind() != NodeRefKind::Leaf {
                 return None;
             }
+            // The latch of a second leaf of one node cannot cause a deadlock: holders of a latch
+            // alone never wait.
             let latch = self.latch(other.child, guard);
             let both = F::count(memory, other.child, guard) + count;
             (both <= F::JOINED_MAX).then_some((other, latch))

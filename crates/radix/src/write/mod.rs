@@ -153,6 +153,8 @@ impl<F: LeafForm> RadixTree<F> {
                 Attempt::Leaves(depth) => depth,
                 Attempt::Restart => {
                     probe.restart();
+                    // The first restart often only lacks the parent. Then there is nothing to wait
+                    // for.
                     if waits > 0 || knew_parent {
                         pause(&mut waits);
                     }
@@ -185,6 +187,7 @@ impl<F: LeafForm> RadixTree<F> {
             return Ok(Attempt::Restart);
         };
         probe.lock(waits);
+        // Another thread has changed the slot since the walk.
         if F::child(node, place.symbol) != place.child {
             held.unlock_unchanged();
             return Ok(Attempt::Restart);
@@ -203,6 +206,7 @@ impl<F: LeafForm> RadixTree<F> {
                 let underfull = is_underfull::<F>(&self.memory, place.node);
                 drop(held);
                 if underfull {
+                    // `tidy` locks from above, so the lock of this node is released first.
                     self.tidy(key, guard, probe);
                 }
                 return Ok(Attempt::Done);
@@ -213,6 +217,8 @@ impl<F: LeafForm> RadixTree<F> {
             Ok(LockedAttemptResult::Full) => {
                 match self.grow(place, node, key, guard, probe, decide) {
                     Ok(Attempt::Done) => {
+                        // Walks that have reached the old node may finish there; writers must
+                        // restart.
                         held.unlock_obsolete();
                         guard.retire(place.node);
                         return Ok(Attempt::Done);

@@ -171,11 +171,13 @@ impl<F: LeafForm> RadixTree<F> {
         };
         let fits = pieces.len() <= room(node).saturating_add(usize::from(range.stored));
         if fits {
+            // The leaf is marked before its replacement can be seen.
             kill();
             node.splice(range.start, range.end, &pieces);
             self.link_new(node, &pieces, guard);
         } else {
             let grown = self.grow_with(place, &range, &pieces, guard, probe, kill);
+            // Nothing refers to the pieces, and `kill` has not been called.
             if !matches!(grown, Ok(Attempt::Done)) {
                 discard_all::<F>(memory, &pieces);
                 return RunInsertResult::Nothing;

@@ -47,6 +47,7 @@ pub fn alter<'v>(
     if block.is_dead() {
         return LeafChangeResult::Not;
     }
+    // If the block has not changed since it was prepared, the search for fingerprints is spared.
     let candidates = block.candidates_again(key, known.prepared);
     if let Some((position, parts)) = block.find(key, candidates) {
         return match decide(Some(parts.value())) {
@@ -55,12 +56,14 @@ pub fn alter<'v>(
             RadixKeyChange::Set(_) | RadixKeyChange::Remove => LeafChangeResult::Not,
         };
     }
+    // Without skipped bytes, the walk has proved that the key belongs here.
     if !block.has_slot() || known.skipped && !block.has_prefix(key, known.depth) {
         return LeafChangeResult::Not;
     }
     let RadixKeyChange::Set(value) = decide(None) else {
         return LeafChangeResult::InPlace;
     };
+    // `decide` has chosen the value, so its length is known only here.
     if !block.has_room(key, value) {
         return LeafChangeResult::Not;
     }
@@ -193,11 +196,13 @@ impl StringBlock<'_> {
         if is_shorter || !self.has_room(key, value) || lost > self.length() / LOST_PART {
             return false;
         }
+        // Readers ignore the count of lost bytes, so it changes before the version does.
         self.lose(parts.length());
         self.header().change(|| {
             let end = self.write_behind(key, value);
             self.set_offset(position, self.state.end());
             let jumps = self.jumps().load(Ordering::Relaxed);
+            // Neither this entry nor the next one is stored after its predecessor any more.
             self.set_jumps(jumps | below(position + 2) & !below(position));
             self.header().set(self.count(), end);
         });
@@ -208,9 +213,11 @@ impl StringBlock<'_> {
     pub(super) fn insert(self, print: u8, (key, value): Entry<'_>, rank: usize) {
         let count = self.count();
         let is_last = rank == count;
+        // Only then may a scan copy it with the entry before.
         let adjoins = is_last && rank > 0 && self.end_of(rank - 1) == self.state.end();
         self.header().change(|| {
             let end = self.write_behind(key, value);
+            // From the last, so that no offset is overwritten before it has moved.
             for position in (rank..count).rev() {
                 self.set_offset(position + 1, self.offset(position));
             }
@@ -263,6 +270,7 @@ impl StringBlock<'_> {
     fn remove(self, position: usize) {
         let count = self.count();
         if !self.state.is_outside() {
+            // The bytes stay: readers may have borrowed the key.
             self.lose(self.length_at(self.offset(position)));
         }
         self.header().change(|| {

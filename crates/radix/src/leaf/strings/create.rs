@@ -35,6 +35,7 @@ fn entries_length(entries: &[Entry<'_>]) -> usize {
 
 /// Returns true if a block has room for entries.
 pub fn fits(entries: &[Entry<'_>]) -> bool {
+    // An entry that is too long for a block is stored outside.
     entries.len() <= 1
         || entries.len() <= STRINGS_MAX
             && block_length(entries.len(), entries_length(entries)) <= BLOCK_MAX
@@ -94,6 +95,7 @@ pub fn create_edited(
     if count > STRINGS_MAX || block_length(count, length) > BLOCK_MAX {
         return None;
     }
+    // An additional entry goes after the others, so the old ones are copied at once.
     if at == behind && !old.has_lost() {
         return Some(create_longer(memory, old, count, length).inspect(|&leaf| {
             let header = header(memory, leaf);
@@ -170,6 +172,7 @@ pub fn create_divided(
     let byte = |i: usize| edited.key(i).get(depth).copied().unwrap_or_default();
     let divides = |i: usize| i > 0 && i < count && byte(i - 1) != byte(i);
     let wanted = wanted(count);
+    // The search begins at the wanted position and moves away from it on both sides.
     let split = (0..count)
         .flat_map(|away| [wanted.saturating_sub(away), wanted + away])
         .find(|&i| divides(i))?;
@@ -356,6 +359,7 @@ impl NewBlock {
         }
         self.copy_prints(old, range.start);
         let jumps = old.jumps().load(Ordering::Relaxed);
+        // The entries are stored one after the other, so one copy takes them all.
         if jumps & below(range.end) & !below(range.start + 1) == 0 {
             let bytes = old.offset(range.start)..old.end_of(range.end - 1);
             return self.copy_run(old, range, bytes);
@@ -454,6 +458,7 @@ fn write_outside(
     length: usize,
     (key, value): Entry<'_>,
 ) -> Result<*mut u8, OperationError> {
+    // The limit is checked before the allocator is asked.
     memory.take_outside(length)?;
     let mut bytes = Vec::new();
     if let Err(error) = bytes.try_reserve_exact(length) {

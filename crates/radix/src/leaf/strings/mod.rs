@@ -341,6 +341,7 @@ impl<'g> StringBlock<'g> {
         // under which it could be read are gone; the one of `at` lives for 'g.
         unsafe {
             let start = self.start.add(offset);
+            // Most lengths fit one byte. 255 marks one of four bytes.
             let [key, value] = start.cast::<[u8; 2]>().read();
             let (mut key, mut value, mut at) = (usize::from(key), usize::from(value), 2);
             if key == 255 || value == 255 {
@@ -390,11 +391,13 @@ impl<'g> StringBlock<'g> {
     pub fn candidates(self, key: &[u8]) -> FingerprintCandidates {
         let print = fingerprint(key);
         let positions = match self.state.is_outside() {
+            // A block whose entry is outside has no fingerprints.
             true => below(self.count()),
             false => {
                 let word = |i: usize| self.print_word(i).load(Ordering::Relaxed);
                 let low = equal_16(word(0), word(1), print);
                 let high = equal_16(word(2), word(3), print);
+                // A fingerprint past the count is that of no entry.
                 (low | high << 16) & below(self.count())
             }
         };
@@ -530,6 +533,7 @@ impl<'g> StringBlock<'g> {
             length -= half;
         }
         let slice = self.slice(start, shared);
+        // Keys that agree in eight more bytes need to be compared as a whole.
         match is_equal || slice == own {
             true => self.rank(key),
             false => start + usize::from(slice < own),

@@ -33,6 +33,7 @@ pub unsafe fn load(from: *const u8, to: *mut u8, count: usize) {
             load_chunk(from.add(at), to.add(at));
             at += CHUNK;
         }
+        // The last chunk overlaps the one before, so that no byte needs a copy of its own.
         load_chunk(from.add(count - CHUNK), to.add(count - CHUNK));
     }
 }
@@ -64,6 +65,8 @@ pub unsafe fn load_short(from: *const u8, count: usize) -> [u64; 2] {
         let [mut low, mut high] = [0; 2];
         if count > 8 {
             low = u64::from_le(load_8(from));
+            // The second load ends with the last byte, and overlaps the first: it must not read
+            // past the value.
             high = u64::from_le(load_8(from.add(count - 8))) >> (8 * (16 - count));
         } else {
             for i in 0..count {
@@ -89,6 +92,7 @@ pub unsafe fn store(to: *mut u8, bytes: &[u8]) {
             for (i, chunk) in chunks.iter().enumerate() {
                 store_chunk(to.add(CHUNK * i), chunk);
             }
+            // As in `load`, the last chunk overlaps the one before.
             store_chunk(to.add(count - CHUNK), last);
         } else if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk::<8>()) {
             store_8(to, *first);

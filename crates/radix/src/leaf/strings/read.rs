@@ -157,6 +157,7 @@ pub fn copy_to(
         bytes.truncate(before);
         parts.append_to(bytes, is_outside);
     });
+    // An earlier attempt may have found the key, and another thread has removed it since.
     if found.is_none() {
         bytes.truncate(before);
     }

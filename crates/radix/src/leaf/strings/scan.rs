@@ -26,6 +26,7 @@ impl StringBlock<'_> {
     fn copy(self, range: Range<usize>, to: &mut [u8]) -> usize {
         debug_assert!(to.len() >= COPY_BYTES);
         let jumps = self.jumps().load(Ordering::Relaxed) & below(range.end);
+        // Many short runs cost a call each. Then it is faster to copy entries of a fixed length.
         if (jumps & !below(range.start + 1)).count_ones() >= PARTS_MAX {
             return self.copy_each(range, to);
         }
@@ -126,6 +127,7 @@ pub fn entries<'g>(
             false => block.parts_at(offsets[position]),
         };
         if block.state.is_outside() {
+            // An entry outside never changes, so it needs no copy.
             return visit(parts.key, parts.value());
         }
         // An entry that has since been replaced keeps its last value.
@@ -163,6 +165,7 @@ pub fn write_entries<'g>(
         let (mut first, mut behind) = (0, block.count());
         let is_next = |position| scan.is_next(*last, block.key(position));
         if let Some(last) = *last {
+            // A leaf after the first one mostly begins after the last key that was read.
             if behind > 0 && !is_next(0) {
                 first = block.rank(last);
             }
@@ -180,6 +183,7 @@ pub fn write_entries<'g>(
             }
         }
         behind = behind.min(first + (scan.limit - writer.count()));
+        // The key is read before the version is checked, and borrowed: keys never change in place.
         let greatest = (first < behind).then(|| block.key(behind - 1));
         let mut length = 0;
         if greatest.is_some() && !block.state.is_outside() {

@@ -57,6 +57,7 @@ impl PieceAllocator {
         groups.sort_unstable();
         groups.truncate((count / GROUP / EMPTIED_PART).max(1));
         let mut chosen: Vec<usize> = groups.into_iter().map(|(_, group)| group).collect();
+        // The order of addresses lets a binary search decide for each ripe span.
         chosen.sort_unstable();
         let is_chosen = |span: usize| chosen.binary_search(&(span / GROUP)).is_ok();
         let mut taken = Vec::with_capacity(chosen.len() * GROUP);

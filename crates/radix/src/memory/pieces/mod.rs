@@ -171,12 +171,15 @@ impl PieceAllocator {
     #[inline]
     fn take(&self, region: &ReservedRegion, own: &mut StripeSpan, units: usize) -> Option<u32> {
         let span = own.span?;
+        // Holes are tried in the order of their addresses: pieces that are made together lie
+        // together.
         let fits = |hole: &Hole| usize::from(hole.units) >= units;
         let position = own.first + own.holes[own.first..].iter().position(fits)?;
         let hole = &mut own.holes[position];
         let at = usize::from(hole.at);
         hole.at += units as u16;
         hole.units -= units as u16;
+        // The rest is too short for pieces of the class.
         if position == own.first && usize::from(hole.units) < own.units_min {
             own.first += 1;
         }
@@ -247,6 +250,7 @@ impl PieceAllocator {
         grow: impl FnOnce(usize) -> Result<(), OperationError>,
     ) -> Result<u32, OperationError> {
         self.leave(&mut own[class]);
+        // A ripe span may have free units, but no hole that is long enough.
         for _ in 0..RIPE_TRIED {
             let Some(span) = self.ripe_span(class) else {
                 break;
@@ -364,6 +368,7 @@ impl PieceAllocator {
             // Only spans are taken from the region, so that each begins at a multiple.
             Some((first, units)) if units as usize == SPAN_UNITS => {
                 let span = first / SPAN_UNITS as u32;
+                // Counted by number, so that exactly one thread sets it.
                 if span as usize + 1 == CLASSES_FROM {
                     self.has_classes.store(true, Ordering::Relaxed);
                 }
@@ -435,6 +440,8 @@ impl PieceAllocator {
         if self.span(span).free(at, units) {
             self.share(span);
         }
+        // This is a hint: the span may be in use again when memory is given back, and is looked at
+        // then.
         if self.span(span).used() == 0 {
             self.emptied.fetch_add(1, Ordering::Relaxed);
         }
