@@ -77,6 +77,7 @@ impl<F: RivalForm, D: RivalDesign<F>> Rival<F, D> {
         let mut guard = crossbeam_epoch::pin();
         for position in 0..input.operations().len() {
             if position % OPERATIONS_A_PIN == OPERATIONS_A_PIN - 1 {
+                // A long batch would otherwise keep all memory that others retire meanwhile.
                 guard.repin();
             }
             probe.operation(position);
@@ -140,6 +141,7 @@ impl<F: RivalForm, D: RivalDesign<F>> Rival<F, D> {
     ) -> usize {
         let from = F::bytes(from);
         let mut count = 0;
+        // The walk visits an entry before it can be stopped.
         if limit > 0 {
             let from = Bound::Included(from.as_ref());
             let next = |leaf: super::RivalLeaf<'_, F>| {

@@ -132,6 +132,7 @@ impl<'g, F: RivalForm, T: OrderedRivalTree<F>> RivalScanWalk<'g, F, T> {
                     if visit(leaf).is_break() {
                         return Ok(());
                     }
+                    // A restart continues after this leaf. Its key stays as long as the guard.
                     self.from = Bound::Excluded(leaf.key());
                 }
             }

@@ -133,6 +133,7 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
             };
             let key = key_of(first);
             let mut together = Vec::new();
+            // Requests on other keys of the lock stay, in their order.
             requests.retain(|&request| {
                 let takes = key_of(request) == key && together.len() < TOGETHER_MAX;
                 if takes {
@@ -183,6 +184,7 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
                     // until the request is done; any thread may call the closure.
                     let decide =
                         unsafe { &mut **request.wanted.decide.cast::<&mut Decide<'_, '_, F>>() };
+                    // Each writer decides on the value that the one before has left.
                     let now = match after {
                         RadixKeyChange::Keep => before.map(F::shorten_value),
                         RadixKeyChange::Set(value) => Some(F::shorten_value(value)),

@@ -112,6 +112,7 @@ impl<R> DelegationLock<R> {
     #[inline]
     fn free(&self) -> Option<NonNull<DelegationLockRequest<R>>> {
         let (success, failure) = (Ordering::Release, Ordering::Relaxed);
+        // The lock is freed only without a request: a thread that leaves one relies on its holder.
         let freed = self
             .0
             .compare_exchange(taken(), null_mut(), success, failure);
@@ -134,6 +135,7 @@ fn requests<'r, R>(last: NonNull<DelegationLockRequest<R>>) -> Vec<&'r Delegatio
         requests.push(request);
         next = request.before.get();
     }
+    // Each request links to the one before it.
     requests.reverse();
     requests
 }

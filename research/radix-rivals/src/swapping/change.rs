@@ -54,6 +54,8 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
         loop {
             let (depth, mut compared) = (level, 0);
             if let Some(above) = parent.filter(|above| above.slot.has_prefix()) {
+                // A writer compares the whole prefix: without an entry below, no leaf would show a
+                // difference later.
                 let (parting, bytes) = node.parting(key, depth, true);
                 compared = bytes;
                 if let Some(at) = parting {
@@ -79,6 +81,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
                     return Ok(0);
                 };
                 self.replace(parent, node, slots, symbol, guard, probe);
+                // The copy has a slot for the symbol, or another thread has made one.
                 return Err(Restart);
             };
             // SAFETY: the child belonged to the node at an instant since the guard was pinned; a
@@ -99,6 +102,8 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
                 level,
             };
             let changed = self.change_spot(spot, leaf, key, guard, probe, decide);
+            // A frozen slot never changes again, so the node must be replaced before the next
+            // attempt.
             let is_frozen = SwapSlot(place.at.load(Ordering::Relaxed)).is_frozen();
             if changed.is_err() && is_frozen || changed == Ok(-1) && shrinks::<APART>(slots) {
                 self.replace(parent, node, slots, symbol, guard, probe);
@@ -195,6 +200,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
         let rest = key[depth..].iter().zip(&old.key()[depth..]);
         let level = depth + rest.take_while(|(a, b)| a == b).count();
         let node = SwapNode::<APART>::new(SwapNodeSize::S4, level, &key[depth..level]);
+        // The keys differ in this byte, or one of them ends before it.
         let old_symbol = symbol(old.key(), level);
         node.put(old_symbol, SwapSlot::leaf(old_symbol.unwrap_or(0), old));
         self.publish(spot.place, spot.symbol, (node, depth), new, probe)
@@ -238,6 +244,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
         );
         node.written(probe);
         let slot = SwapSlot::node(symbol_of_place.unwrap_or(0), node, depth);
+        // The leaf belongs to the tree only after the swap. Until then, its destructor frees it.
         if place.swap(slot, probe) {
             leaf.into_address();
             return Ok(());
@@ -262,6 +269,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
         let Some(parent) = parent else { return };
         let freeze = SwapSlot::UNUSED.frozen().0;
         let frozen = slots.words().iter().map(|word| {
+            // Freezing returns the last content of the slot: no swap succeeds after it.
             let slot = SwapSlot(word.fetch_or(freeze, Ordering::AcqRel));
             slot.under(slot.byte())
         });
@@ -280,6 +288,8 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
         }
         let end = SwapSlot(node.end().fetch_or(freeze, Ordering::AcqRel));
         let end = end.under(end.byte());
+        // Within its window, a byte may find no place even in a node that is not full. So sizes are
+        // tried.
         let mut size = size_for(slots.size(), live.len());
         let copy = loop {
             let copy = SwapNode::<APART>::new(size, node.level(), node.prefix());
@@ -322,6 +332,7 @@ fn shrinks<const APART: bool>(slots: SwapNodeSlots<'_>) -> bool {
 /// Returns the size for `live` children that have left slots of size `left`.
 fn size_for(left: SwapNodeSize, live: usize) -> SwapNodeSize {
     match live {
+        // Fuller nodes have little room in windows, and would be copied again soon.
         _ if live > left.slots() / 2 => left.doubled(),
         _ if live < left.slots() / 4 => left.halved(),
         _ => left,

@@ -87,6 +87,8 @@ impl SwapNodeSize {
     /// Returns the layout of a node with `slots` slots after the header and a prefix of
     /// `prefix_length` bytes.
     fn node_layout(slots: usize, prefix_length: usize) -> Layout {
+        // The header has the first bytes of a long prefix, too: walks that only compare those read
+        // one line.
         let is_apart = prefix_length > STORED;
         let whole = if is_apart { prefix_length } else { 0 };
         let bytes = SLOTS_OFFSET + size_of::<AtomicU64>() * slots + whole;
@@ -292,6 +294,7 @@ impl<'g, const APART: bool> SwapNode<'g, APART> {
     #[inline]
     pub fn slots(self) -> SwapNodeSlots<'g> {
         if APART {
+            // The word is read once: another thread may exchange address and size together.
             return SwapNodeSlots::of_word(self.header().apart.load(Ordering::Acquire));
         }
         // SAFETY: the number of slots given by the size follows the header.

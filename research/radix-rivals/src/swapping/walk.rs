@@ -23,6 +23,8 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
         loop {
             let mut compared = 0;
             if has_prefix {
+                // A reader compares the part in the header only, because it compares the whole key
+                // at the leaf.
                 let (parting, bytes) = node.parting(key, depth, false);
                 compared = bytes;
                 if parting.is_some() {
@@ -34,6 +36,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
             let byte = symbol(key, depth);
             let place = node.find(byte);
             node.report(byte, place, has_prefix, compared, probe);
+            // The slot was read once, so that byte and child belong together.
             let slot = place?.slot;
             // SAFETY: the child belonged to the node at an instant since the guard was pinned; a
             // thread that unlinks it afterwards does not free it during 'g.

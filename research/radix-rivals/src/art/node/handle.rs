@@ -179,6 +179,7 @@ impl<'g> ArtNode<'g> {
     /// Adds to the count of used slots, under the lock.
     pub fn add_to_count(self, change: i8) {
         let count = &self.header().count;
+        // The lock excludes other writers, so that no atomic addition is needed.
         let next = count.load(Ordering::Relaxed).wrapping_add_signed(change);
         count.store(next, Ordering::Relaxed);
     }

@@ -53,6 +53,7 @@ pub fn find(node: ArtNode<'_>, symbol: Symbol) -> ArtSearchResult {
 /// Returns the number of children, except that of the key that ends at the node.
 pub fn live(node: ArtNode<'_>) -> usize {
     let slots = match node.view() {
+        // Removed children leave empty positions, which the count includes.
         ArtNodeView::Small(small) => small.slots,
         ArtNodeView::Node48(inner) => &inner.slots,
         ArtNodeView::Node256(_) => return node.count(),
@@ -69,6 +70,8 @@ pub fn outgrown(node: ArtNode<'_>) -> Option<ArtNodeKind> {
         return None;
     }
     let stays = match kind {
+        // A copy of the same kind must have room for the new child, and for more, or it is copied
+        // again at once.
         ArtNodeKind::Node4 => 3,
         ArtNodeKind::Node16 => 14,
         ArtNodeKind::Node48 | ArtNodeKind::Node256 => 47,

@@ -107,6 +107,8 @@ impl<F: RivalForm, S: Synchronization> ArtTree<F, S> {
                     return Ok(1);
                 }
                 Some(RivalChild::Node(child)) => {
+                    // The child is validated after its version was taken, so that it still belonged
+                    // to the node then.
                     let child_version = enter(child, probe)?;
                     S::check(node, version)?;
                     parent = Some(Parent {
@@ -177,6 +179,7 @@ impl<F: RivalForm, S: Synchronization> ArtTree<F, S> {
             symbol,
             ..
         } = place;
+        // The key that ends has a slot of its own in nodes of every kind.
         let outgrown = symbol.and_then(|byte| Some((byte, S::outgrown(node)?)));
         let (Some((byte, kind)), Some(parent)) = (outgrown, place.parent) else {
             upgrade(node, version, probe)?;
@@ -238,6 +241,7 @@ impl<F: RivalForm, S: Synchronization> ArtTree<F, S> {
         leaf: NewRivalLeaf<F>,
         probe: &mut impl RadixProbe,
     ) -> Result<(), Restart> {
+        // The node stores only the first bytes of its prefix. Any leaf below has them all.
         let path = node.any_key::<F>().ok_or(Restart)?;
         lock_both::<S>(parent, node, version, probe)?;
         leaf.written(probe);
@@ -303,6 +307,7 @@ fn lock_both<S: Synchronization>(
     version: Version,
     probe: &mut impl RadixProbe,
 ) -> Result<(), Restart> {
+    // The lock of the node comes first: with ROWEX, this thread may then wait for the parent.
     upgrade(node, version, probe)?;
     S::lock_parent(parent, probe).inspect_err(|_| node.lock().unlock_unchanged())
 }

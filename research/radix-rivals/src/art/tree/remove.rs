@@ -65,6 +65,7 @@ impl<F: RivalForm, S: Synchronization> ArtTree<F, S> {
         let (byte, child) = survivor;
         // SAFETY: the node is locked, so this is its child.
         if let (Some(byte), Some(RivalChild::Node(below))) = (byte, unsafe { child.child::<F>() }) {
+            // Locks are taken upwards here, so this thread must not wait for one below.
             if below.lock().try_lock() != TryLock::Locked {
                 parent.node.lock().unlock_unchanged();
                 node.lock().unlock_unchanged();
