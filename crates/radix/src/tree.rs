@@ -212,10 +212,6 @@ impl<F: LeafForm> RadixTree<F> {
     }
 
     /// Walks to the only leaf or dense node that can have the key.
-    ///
-    /// Most of a large tree's paths are node256s that skip nothing, and then a leaf. Conditional
-    /// branches distinguish them, because a jump by a table of kinds is often mispredicted, and
-    /// then the next lookup cannot begin before this one's line has arrived.
     #[inline]
     fn terminal(&self, key: F::Key<'_>, probe: &mut impl RadixProbe) -> Ref {
         let mut node = self.memory.node256(self.root);
@@ -228,6 +224,10 @@ impl<F: LeafForm> RadixTree<F> {
                 None => return Ref::NULL,
             };
             self.report(place, symbol, probe);
+            // Most of a large tree's paths are node256s that skip nothing, and then a leaf.
+            // Conditional branches distinguish them, because a jump by a table of kinds is often
+            // mispredicted, and then the next lookup cannot begin before this one's line has
+            // arrived.
             if child.is_leaf() {
                 return child;
             }

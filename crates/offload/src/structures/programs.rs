@@ -272,7 +272,7 @@ pub const SCAN_WANTED: usize = 1;
 pub const SCAN_COUNT: usize = 2;
 /// See [`SCAN_WANTED`].
 pub const SCAN_ENTRIES: usize = 4;
-/// Largest number of entries of one scan: as many as a scratchpad holds.
+/// Largest number of entries of one scan. The program's scratchpad has room for as many.
 pub const SCAN_MAX: usize = 128;
 const _: () = assert!(8 * SCAN_ENTRIES + 16 * SCAN_MAX <= SCRATCHPAD_BYTES_MAX);
 

@@ -90,13 +90,11 @@ impl WordBlock {
     }
 
     /// Returns the position of a key. Validate it unless under the lock of the node above.
-    ///
-    /// Searches in three binary steps without a branch, all within a line.
     #[inline]
     pub fn position(&self, key: u64) -> Option<usize> {
         let stored = |position: usize| self.key(position);
-        // Unused keys have all bits set, so that all seven places can be searched whatever the
-        // count.
+        // Three binary steps without a branch, all within a line. Unused keys have all bits set, so
+        // that all seven places can be searched whatever the count.
         let mut position = 4 * usize::from(stored(3) < key);
         position += 2 * usize::from(stored(position + 1) < key);
         position += usize::from(stored(position) < key);
@@ -134,10 +132,6 @@ impl WordBlock {
     /// more than the block, the block is obsolete, or another thread holds the latch. `decide` may
     /// have been called without an effect. `belongs` is true if the key can only be in this block,
     /// because a walk without skipped bytes has led here.
-    ///
-    /// A block that is not obsolete is linked, or was when its latch was taken, because a thread
-    /// that replaces it latches it first. It still covers its former range, because a smaller range
-    /// needs another block.
     #[inline]
     pub fn alter(
         &self,
@@ -158,6 +152,9 @@ impl WordBlock {
         };
         // Entries may have moved since they were searched; now they cannot move.
         let is_there = position < latch.count() && latch.key(position) == key;
+        // A block that is not obsolete is linked, or was when its latch was taken, because a thread
+        // that replaces it latches it first. It still covers its former range, because a smaller
+        // range needs another block.
         if !is_there || latch.lock.is_obsolete() {
             return LeafChangeResult::Not;
         }
@@ -354,9 +351,8 @@ impl WordBlockLatch<'_> {
         self.count.store(count as u32 | latched, Ordering::Relaxed);
     }
 
-    /// Marks the block as replaced. Call it before its replacement is linked, so that a thread that
-    /// sees a change in the replacement finds the old block obsolete. Only under the lock of the
-    /// node above.
+    /// Marks the block as replaced. Call it before its replacement is linked. Only under the lock
+    /// of the node above.
     pub fn retire(self) {
         self.lock.retire_alone();
     }

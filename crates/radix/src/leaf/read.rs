@@ -48,13 +48,12 @@ impl<K: Ord + Copy> RadixScanRange<K> {
 
     /// Returns true if a key is after the last one that was read. If none was read, returns true if
     /// it is not before the near bound.
-    ///
-    /// Entries of one terminal are in order. Those of the next may not be: a dead block shows its
-    /// former entries, and the block before it may have been read after it had taken over the
-    /// range. That block then had all entries that have been in the range since the scan began, so
-    /// those of the dead block are skipped.
     #[inline]
     pub fn is_next(&self, last: Option<K>, key: K) -> bool {
+        // Entries of one terminal are in order. Those of the next may not be: a dead block shows its
+        // former entries, and the block before it may have been read after it had taken over the
+        // range. That block then had all entries that have been in the range since the scan began,
+        // so those of the dead block are skipped.
         self.is_past_bound(last.map_or(self.from, Bound::Excluded), key)
     }
 

@@ -27,10 +27,6 @@ pub fn latch(memory: &RadixMemory, leaf: Ref, needed: bool) -> StringBlockLatch<
 /// Applies the decision of `decide` to a key, under the latch alone, unless the change affects more
 /// than the block, the block is dead, or another thread holds the latch. `decide` may have been
 /// called without an effect.
-///
-/// A block that is not dead is linked, or was when its latch was taken, because a thread that
-/// replaces it latches it first. It still covers its former range, because a smaller range needs
-/// another block.
 #[inline]
 pub fn alter<'v>(
     memory: &RadixMemory,
@@ -44,6 +40,9 @@ pub fn alter<'v>(
         return LeafChangeResult::Not;
     };
     let block = StringBlock::latched(memory, leaf, guard);
+    // A block that is not dead is linked, or was when its latch was taken, because a thread that
+    // replaces it latches it first. It still covers its former range, because a smaller range needs
+    // another block.
     if block.is_dead() {
         return LeafChangeResult::Not;
     }
@@ -187,11 +186,11 @@ impl StringBlock<'_> {
     }
 
     /// Puts an entry with a longer value after the others, if there is room and not too much would
-    /// be lost. A block whose values become shorter is copied, so that the space it leaves becomes
-    /// free as a whole.
+    /// be lost.
     fn set_behind(self, position: usize, parts: StringEntryParts<'_>, value: &[u8]) -> bool {
         let key = parts.key;
         let lost = usize::from(self.lost().load(Ordering::Relaxed)) + parts.length();
+        // A block whose values become shorter is copied, so that its space becomes free as a whole.
         let is_shorter = value.len() < parts.value_length;
         if is_shorter || !self.has_room(key, value) || lost > self.length() / LOST_PART {
             return false;
