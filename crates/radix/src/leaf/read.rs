@@ -50,10 +50,10 @@ impl<K: Ord + Copy> RadixScanRange<K> {
     /// it is not before the near bound.
     #[inline]
     pub fn is_next(&self, last: Option<K>, key: K) -> bool {
-        // Entries of one terminal are in order. Those of the next may not be: a dead block shows its
-        // former entries, and the block before it may have been read after it had taken over the
-        // range. That block then had all entries that have been in the range since the scan began,
-        // so those of the dead block are skipped.
+        // Entries of one terminal are in order. Those of the next may not be: a dead block shows
+        // its former entries, and the block before it may have been read after it had taken over
+        // the range. That block then had all entries that have been in the range since the scan
+        // began, so those of the dead block are skipped.
         self.is_past_bound(last.map_or(self.from, Bound::Excluded), key)
     }
 
