@@ -87,6 +87,7 @@ impl Keyspace {
             && let Some(mut databases) = enter(self)
         {
             let reclaimed = self.reclaim(&mut databases);
+            // Freeing takes long, and no thread can reach these values any more.
             drop(databases);
             drop(reclaimed);
         }
@@ -102,12 +103,14 @@ impl Keyspace {
         place: ColdPlace,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, CommandError> {
+        // Taken, not borrowed, because `read` may read another value.
         let mut value = READ.take();
         value.clear();
         let result = match self.cold.read(place, &mut value) {
             Ok(()) => Ok(read(&value)),
             Err(error) => Err(self.unreadable(key, place, &error)),
         };
+        // One large value must not take memory in each thread for ever.
         if value.capacity() <= KEPT_BYTES {
             READ.replace(value);
         }
@@ -168,7 +171,9 @@ impl DatabaseKeys<'_> {
         place: ColdPlace,
         object: StoredObject,
     ) -> Result<ObjectSlot, CommandError> {
+        debug_assert_eq!(found.outside, Some(Outside::Place(place)));
         let bytes = object.heap_bytes();
+        // The write of the new record retires the place.
         let slot = self.put_in_slot(key, object, found.expires_at_ms)?;
         self.keyspace().cold.count_move(place.tier(), 0, bytes);
         Ok(slot)

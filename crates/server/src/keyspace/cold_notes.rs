@@ -25,8 +25,10 @@ impl ColdNotes {
     pub fn set(&self, place: ColdPlace, notes: &Arc<FieldNotes>, time_ms: u64, key: &[u8]) {
         let note = notes.add(time_ms, key);
         let mut notes = self.notes.lock();
+        debug_assert_eq!(self.count.load(Ordering::Relaxed), notes.len());
         let before = notes.insert(place, note);
         self.count.store(notes.len(), Ordering::Release);
+        // The drop of a note takes the lock of its database's notes.
         drop(notes);
         drop(before);
     }
@@ -44,6 +46,7 @@ impl ColdNotes {
     #[cold]
     fn take(&self, place: ColdPlace) {
         let mut notes = self.notes.lock();
+        debug_assert_eq!(self.count.load(Ordering::Relaxed), notes.len());
         let note = notes.remove(&place);
         self.count.store(notes.len(), Ordering::Release);
         drop(notes);

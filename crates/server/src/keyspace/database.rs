@@ -27,6 +27,7 @@ pub struct Database {
 impl Database {
     /// Creates an empty database, or opens the existing one if it is shared.
     pub fn new(home: &Home, number: usize) -> Database {
+        debug_assert!(number < DATABASES);
         let database = Database {
             home: home.clone(),
             number: number as u8,
@@ -37,6 +38,7 @@ impl Database {
         if home.is_shared() {
             // Shared indexes exist already, so that nothing can fail.
             let _ = (database.entries_or_create(), database.expiries_or_create());
+            debug_assert!(database.entries.get().is_some() && database.expiries.get().is_some());
         }
         database
     }
@@ -153,5 +155,6 @@ fn get_or_create(
         return Ok(index);
     }
     let created = create()?;
+    // Two threads may create the index at once. The second one's is dropped: it is still empty.
     Ok(index.get_or_init(|| created))
 }

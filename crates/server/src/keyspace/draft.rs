@@ -19,7 +19,7 @@
 //! (`DEL`, `MSET`) have no draft: each of their changes is one atomic operation of the pool.
 
 use super::index::DatabaseIndex;
-use super::{Database, Databases, ValueRecord};
+use super::{DATABASES, Database, Databases, ValueRecord};
 use crate::error::CommandError;
 use nearfield::OperationError;
 
@@ -68,6 +68,7 @@ impl Draft {
     }
 
     fn entry(&mut self, database: usize, key: &[u8]) -> &mut DraftKey {
+        debug_assert!(database < DATABASES);
         let is = |drafted: &DraftKey| drafted.database == database && drafted.key == key;
         let position = self.keys.iter().position(is).unwrap_or_else(|| {
             self.keys.push(DraftKey {
@@ -94,6 +95,8 @@ impl Draft {
         key: &[u8],
     ) -> Result<Option<&[u8]>, OperationError> {
         let drafted = self.entry(number, key);
+        // A second read could find another server's value, and the comparison at the commit would
+        // then not notice the change.
         if drafted.written.is_none() && drafted.read.is_none() {
             let stored = match database.entries() {
                 Some(entries) => entries.get(key)?.map(Into::into),
@@ -149,6 +152,8 @@ impl DraftKey {
     /// Returns true if the new value differs from what was read.
     fn is_changed(&self) -> bool {
         let written = self.written.as_ref();
+        // A key that is set to the value it has takes no atomic operation, and a command may change
+        // only one key.
         written.is_some_and(|written| self.read.as_ref() != Some(written))
     }
 
@@ -158,6 +163,7 @@ impl DraftKey {
             return Ok(DraftCommitOutcome::Done);
         };
         let before = match (&self.read, written) {
+            // The command has not read the key, so its change depends on no value.
             (None, Some(value)) => entries.insert(&self.key, value)?,
             (None, None) => entries.remove(&self.key)?,
             (Some(read), written) => {
@@ -171,6 +177,7 @@ impl DraftKey {
             let stored = stored.as_ref();
             stored.and_then(|stored| ValueRecord::parse(stored).note())
         };
+        // After the key, because a server that removes the same note reads the key last.
         database.note_expiry(&self.key, note(&before), note(written))?;
         Ok(DraftCommitOutcome::Done)
     }

@@ -128,6 +128,7 @@ impl Effects {
         let instead = self.instead.take();
         if self.logging {
             self.is_work |= changes > 0;
+            // Expired keys are gone even if the command itself has changed nothing.
             self.logged.append(&mut self.before);
             match instead {
                 _ if changes == 0 => {}
@@ -149,6 +150,7 @@ impl Effects {
     /// Logs `words` in place of the command as it was sent. May be called several times, once for
     /// each command to log.
     pub fn log_instead<W: AsRef<[u8]>>(&mut self, words: &[W]) {
+        debug_assert!(!words.is_empty());
         let words = words.iter().map(|word| word.as_ref().to_vec()).collect();
         self.instead.get_or_insert_default().push(words);
     }

@@ -42,6 +42,7 @@ pub(super) fn take_due(
         return None;
     };
     let due = hash.take_due(now_ms, limit);
+    debug_assert!(due.len() <= limit);
     // The note may have been earlier than the first field.
     hash.forget_note();
     hash.note_in(database.field_notes(), key);
@@ -74,6 +75,7 @@ impl DatabaseKeys<'_> {
     /// expires.
     #[inline]
     pub(super) fn field_time_ms(&self) -> u64 {
+        // Time 0 has passed, except for a replay of the log, where no time ever has.
         match self.has_expired(Some(0)) {
             true => self.now_ms(),
             false => 0,
@@ -108,6 +110,7 @@ impl DatabaseKeys<'_> {
             _ => return Ok((0, false)),
         };
         let was_cold = !matches!(found.outside, Some(Outside::Slot(_)));
+        // Before the slot is opened, because a snapshot opens it to write the hash.
         self.before_change(key);
         let mut guard = keyspace.slots.open_to_change(slot);
         let Some(object) = guard.as_mut() else {
@@ -138,6 +141,7 @@ impl DatabaseKeys<'_> {
     /// # Errors
     /// Those of the index.
     pub fn expire_fields(&mut self, limit: usize) -> Result<usize, CommandError> {
+        debug_assert!(self.is_exclusive());
         let notes = Arc::clone(self.database().field_notes());
         let due = notes.due(self.field_time_ms(), limit);
         let mut fields = 0;
@@ -163,6 +167,7 @@ impl DatabaseKeys<'_> {
         let notes = database.field_notes();
         match outside.flatten() {
             Some(Outside::Slot(slot)) => {
+                // A note names its key, and the old name leads nowhere.
                 if let Some(StoredObject::Hash(hash)) = &mut *self.keyspace().slots.open(slot) {
                     hash.forget_note();
                     Hash::note_in(hash, notes, key);

@@ -42,6 +42,7 @@ struct FreeingProgress {
 impl ObjectFreeing {
     /// Frees objects, now or later.
     pub fn free(&self, objects: Vec<StoredObject>) {
+        // One budget for all of them: many small objects take as long as a large one.
         let mut left = STEPS_AT_ONCE;
         let mut large = Vec::new();
         for object in objects {
@@ -68,6 +69,7 @@ impl ObjectFreeing {
         }
         // If no thread can be started, they are freed here.
         if let Some(sender) = &*sender {
+            // Counted before they are sent, so that the thread never subtracts first.
             let progress = &self.progress;
             progress.waiting_objects.fetch_add(count, Ordering::Relaxed);
             progress.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -95,8 +97,10 @@ impl ObjectFreeing {
 
 impl FreeingProgress {
     fn count_freed(&self, objects: usize, bytes: usize) {
-        self.waiting_objects.fetch_sub(objects, Ordering::Relaxed);
-        self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let waiting_objects = self.waiting_objects.fetch_sub(objects, Ordering::Relaxed);
+        debug_assert!(waiting_objects >= objects);
+        let waiting_bytes = self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(waiting_bytes >= bytes);
         self.freed_objects
             .fetch_add(objects as u64, Ordering::Relaxed);
     }

@@ -1,5 +1,6 @@
 //! The placement of a server's keys.
 
+use super::database::DATABASES;
 use super::index::{AnyMap, DatabaseIndex};
 use nearfield::{
     ByteStrings, Combine, EngineOptions, OperationError, OrderedMap, Pim, PoolPlacement,
@@ -23,6 +24,10 @@ pub enum Home {
 /// The byte before the times at which the keys of a shared map expire. The byte before each key is
 /// the number of its database.
 const EXPIRIES: u8 = 0x80;
+
+// Prefixes are distinct, and a range ends at the prefix after its own.
+const _: () = assert!(DATABASES <= EXPIRIES as usize && EXPIRIES < u8::MAX);
+
 /// The number of bytes before a key in the note of its time in a shared map: the prefix, the time
 /// and the number of the database.
 pub(super) const NOTE_BYTES: usize = 1 + 8 + 1;
@@ -96,10 +101,11 @@ impl Home {
     }
 }
 
-/// Creates a map in local memory that executes the point operations of a batch in their order. A
-/// client that sees the last write of a pipeline then sees the writes before it, too.
+/// Creates a map in local memory that executes the point operations of a batch in their order.
 fn in_order() -> Result<OrderedMap<ByteStrings>, OperationError> {
     let options = EngineOptions {
+        // Combining sorts by key. A client that sees the last write of a pipeline must see the
+        // writes before it, too.
         combine: Combine::Never,
         ..EngineOptions::default()
     };

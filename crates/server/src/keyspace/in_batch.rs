@@ -81,6 +81,9 @@ impl BatchEffects {
     /// words. Returns the range of the command's part of the log.
     #[inline]
     pub fn end(&mut self, request: &[u8]) -> Range<usize> {
+        debug_assert!(self.changes >= self.changes_before);
+        debug_assert!(self.log.len() >= self.log_before);
+        // A request is staged in the form of the log, so that it need not be encoded once more.
         if self.logging && self.changes > self.changes_before && !self.told {
             self.log.extend_from_slice(request);
         }
@@ -167,7 +170,8 @@ impl BatchValueChanges {
             Place::Vacant(entry) => {
                 let get = self.keys.len() as u32;
                 entry.insert(get);
-                batch.get_staged(stored_key);
+                let operation = batch.get_staged(stored_key);
+                debug_assert_eq!(operation, get as usize, "the batch has other operations");
                 self.keys.push((key, stored_key));
                 self.states.push(BatchKeyState::Unchanged);
                 self.to_change.push(false);
@@ -198,6 +202,8 @@ impl BatchValueChanges {
 
     /// Returns the get that has read the key of an operation.
     pub fn get_of(&self, operation: usize) -> usize {
+        // The default would be another operation's key.
+        debug_assert!(operation < self.gets.len());
         self.gets.get(operation).map_or(0, |&get| get as usize)
     }
 
@@ -271,10 +277,14 @@ impl BatchValueChanges {
         read: &Batch<ByteStrings>,
         is_shared: bool,
     ) -> &[u32] {
+        // Its operations are numbered as the changed gets.
+        debug_assert!(writes.is_empty());
         for &get in &self.changed {
             let key = self.keys.get(get as usize);
             let key = key.map(|&(_, key)| read.staged(key)).unwrap_or_default();
             let now = self.now(get);
+            // The index holds what was read. It has seen none of the values that commands of the
+            // batch gave the key in between.
             let before = || read.value(get as usize);
             match now {
                 Some(value) if is_shared => writes.update(key, before(), value),
@@ -287,12 +297,15 @@ impl BatchValueChanges {
                 None => writes.remove(key),
             };
         }
+        debug_assert_eq!(writes.len(), self.changed.len());
         &self.changed
     }
 
     /// Returns the new value of the key of a get that was changed, `None` if it is removed.
     #[inline]
     pub fn now(&self, get: u32) -> Option<&[u8]> {
+        let state = self.states.get(get as usize);
+        debug_assert!(!matches!(state, Some(BatchKeyState::Unchanged)));
         match self.states.get(get as usize)? {
             BatchKeyState::Stored(place) => {
                 Some(self.values.get(place.clone()).unwrap_or_default())
@@ -361,8 +374,7 @@ impl InBatch<'_> {
     }
 
     /// Returns what is stored for the key at `position` among those of the command; `None` if it
-    /// has expired. A command that changes keys deletes such a key and logs the deletion, because
-    /// the command is executed without looking at times when the log is replayed.
+    /// has expired. A command that changes keys deletes such a key.
     #[inline]
     fn met(
         &mut self,
@@ -380,6 +392,8 @@ impl InBatch<'_> {
                     let given_up = folded.change(self.batch, operation, None);
                     self.keyspace.retire(given_up);
                     self.ledger.expired += 1;
+                    // A replay of the log executes the command without looking at times. It would
+                    // find the key.
                     if self.ledger.logging {
                         encode::words(&mut self.ledger.log, &[b"DEL", key]);
                     }
@@ -432,6 +446,7 @@ impl InBatch<'_> {
         key: &[u8],
         direction: ScanDirection,
     ) -> Result<Option<Entry>, CommandError> {
+        debug_assert!(self.folded.is_none() && !self.writes);
         let met = match self.batch.outcome(self.first) {
             OperationOutcome::Entry(met) => met,
             OperationOutcome::Failed(error) => return Err(error.into()),
@@ -441,6 +456,8 @@ impl InBatch<'_> {
         let met = self.database.entries().and_then(|entries| entries.own(met));
         let over = |(_, stored): &Entry| ValueRecord::parse(stored).is_expired(self.now_ms);
         if met.as_ref().is_some_and(over) {
+            // The batch has looked up one neighbor only. The search for one that has not expired
+            // begins at the key once more.
             return Ok(self.database.nearest(key, direction, self.now_ms)?);
         }
         Ok(met)
@@ -552,6 +569,9 @@ impl InBatch<'_> {
         if self.fold_string(operation, record) {
             return Ok(());
         }
+        // The batch has inserted the words as they were sent, as plain strings. A command with an
+        // expiry has more words, and is folded.
+        debug_assert!(expires_at_ms.is_none());
         match self.batch.value(operation) {
             // There is nothing to give up, and nothing expires.
             Some(old) if is_plain(old) => Ok(()),
@@ -607,6 +627,7 @@ impl InBatch<'_> {
         key: &[u8],
         edit: impl FnOnce(&mut HeapBytes) -> R,
     ) -> Result<R, CommandError> {
+        debug_assert!(self.folded.is_some());
         let found = self.peek(position, key)?.ok_or(CommandError::NoSuchKey)?;
         if matches!(found.outside, Some(Outside::Slot(_))) {
             return self.edit(position, key, |text, _| edit(text));
@@ -671,6 +692,7 @@ impl InBatch<'_> {
         key: &[u8],
         edit: impl FnOnce(&mut T, &ObjectLimits) -> R,
     ) -> Result<R, CommandError> {
+        debug_assert!(self.folded.is_some());
         let limits = self.keyspace.limits();
         if self.database.field_notes().are_due(self.now_ms) {
             self.drop_due_fields(position, key)?;
@@ -691,6 +713,8 @@ impl InBatch<'_> {
         let operation = self.first + position;
         let folded = self.folded.as_deref();
         let read = folded.and_then(|folded| folded.read(self.batch, operation));
+        // An object that a command of the batch has created is dropped if the index refuses the
+        // key. One that was there before stays changed.
         self.ledger.in_place |= read == Some(Outside::Slot(slot));
         let mut guard = self.keyspace.slots.open_to_change(slot);
         let (part, args) = self.part;
@@ -752,6 +776,7 @@ impl InBatch<'_> {
         let is_empty = object.is_empty();
         drop(guard);
         let Some(words) = words else { return Ok(()) };
+        debug_assert!(words.len() > fields::WORDS_BEFORE);
         self.ledger.expired_fields += (words.len() - fields::WORDS_BEFORE) as u64;
         if self.ledger.logging {
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
@@ -784,6 +809,8 @@ impl InBatch<'_> {
             expires_at_ms,
             ..ValueRecord::object(kind, slot)
         };
+        // Notes are written after the batch. Until then the key has the note of the value that was
+        // read, whatever earlier commands of the batch have set.
         let record = record.keeping_note(folded.note(self.batch, operation));
         let given_up = folded.change(self.batch, operation, Some(record));
         self.keyspace.retire(given_up);
@@ -812,6 +839,7 @@ impl InBatch<'_> {
         let has_expired = old.is_expired(self.now_ms);
         if has_expired {
             self.ledger.expired += 1;
+            // The key counts as absent, so that the command itself may not be logged.
             if self.ledger.logging {
                 encode::words(&mut self.ledger.log, &[b"DEL", key]);
             }

@@ -141,8 +141,10 @@ impl DatabaseIndex {
                 prefix_bytes: 0,
             };
         };
+        debug_assert!(prefix < u8::MAX);
         let stored = |key: &[u8]| [&[prefix][..], key].concat();
         let low = match bounds.0 {
+            // The prefix alone is the stored form of the empty key, the least of the part.
             Bound::Unbounded => Bound::Included(vec![prefix]),
             bound => bound.map(stored),
         };
@@ -201,6 +203,7 @@ impl DatabaseIndex {
         let Some(prefix) = self.prefix() else {
             return entry;
         };
+        // The neighbor of the part's last key belongs to another part.
         let (mut key, value) = entry.filter(|(key, _)| key.first() == Some(&prefix))?;
         key.remove(0);
         Some((key, value))
@@ -214,6 +217,7 @@ impl DatabaseIndex {
         match self {
             DatabaseIndex::Own(map) => map.len(),
             DatabaseIndex::Part(..) => {
+                // The map knows only how many entries all parts have.
                 let mut all = self.range((Bound::Unbounded, Bound::Unbounded));
                 all.try_fold(0, |count, entry| entry.map(|_| count + 1))
             }
@@ -245,6 +249,7 @@ impl DatabaseIndex {
         match self {
             DatabaseIndex::Own(map) => map.clear().map(drop),
             DatabaseIndex::Part(map, prefix) => {
+                debug_assert!(*prefix < u8::MAX);
                 let (low, high) = ([*prefix], [*prefix + 1]);
                 let bounds = (Bound::Included(&low[..]), Bound::Excluded(&high[..]));
                 map.remove_range(bounds).map(drop)
@@ -296,14 +301,14 @@ impl DoubleEndedIterator for IndexRange<'_> {
     }
 }
 
-/// Makes an error name a key of a shared map as the client has sent it, and the maximum length of
-/// keys whose time can be noted.
+/// Makes an error name a key of a shared map as the client has sent it.
 #[cold]
 fn without_prefix(error: OperationError, key: &[u8]) -> OperationError {
     match error {
         OperationError::KeyTooLong { length, limit, .. } => OperationError::KeyTooLong {
             start: OperationError::shorten(key),
             length: length - 1,
+            // A note of the key's expiry has more bytes before it than its entry.
             limit: limit - NOTE_BYTES,
         },
         other => other,

@@ -5,7 +5,7 @@ use super::effects::{Class, Effects};
 use super::found::KeyMetadata;
 use super::record::{RecordPayload, ValueRecord, is_in_slot};
 use super::slots::ObjectSlot;
-use super::{Database, Databases, Keyspace, Outside};
+use super::{DATABASES, Database, Databases, Keyspace, Outside};
 use crate::error::CommandError;
 use crate::object::node::all;
 use crate::object::{Container, HeapBytes, ObjectLimits, PartOf, RedisType, StoredObject};
@@ -58,6 +58,7 @@ impl<'c> DatabaseKeys<'c> {
         now_ms: u64,
         effects: &'c mut Effects,
     ) -> DatabaseKeys<'c> {
+        debug_assert!(database < DATABASES);
         effects.logging = keyspace.is_logging();
         DatabaseKeys {
             keyspace,
@@ -139,6 +140,7 @@ impl<'c> DatabaseKeys<'c> {
 
     /// Selects another database for what follows.
     pub fn select(&mut self, database: usize) {
+        debug_assert!(database < DATABASES);
         self.database = database;
     }
 
@@ -162,6 +164,7 @@ impl<'c> DatabaseKeys<'c> {
             }
             DatabaseAccess::Exclusive(databases) => {
                 let keyspace = self.keyspace;
+                // Changes of a whole database pass the hook of single keys.
                 keyspace.snapshot.before_all_change(keyspace, databases);
                 databases
             }
@@ -209,6 +212,7 @@ impl<'c> DatabaseKeys<'c> {
             return Ok(DraftCommitOutcome::Done);
         }
         let mut draft = std::mem::take(&mut self.effects.draft);
+        debug_assert!(self.is_in_phase() || !draft.has_changes());
         match &self.access {
             DatabaseAccess::None => Ok(DraftCommitOutcome::Done),
             DatabaseAccess::Shared(databases) => draft.commit(databases),
@@ -354,6 +358,7 @@ impl<'c> DatabaseKeys<'c> {
         key: &[u8],
         read: impl FnOnce(Option<&[u8]>, Option<u64>) -> R,
     ) -> Result<R, CommandError> {
+        // For an absent or expired key, the reader is called at the end, without a value.
         let (keyspace, mut read) = (self.keyspace, Some(read));
         let (hit, result) = {
             let (is_use, database) = (self.is_use, self.database);
@@ -375,6 +380,8 @@ impl<'c> DatabaseKeys<'c> {
             })?;
             (met.is_some(), met.flatten())
         };
+        // A key of another type is a hit, as in Redis, which looks a key up before it checks the
+        // type.
         let counter = match result {
             Some(_) => &keyspace.hits,
             None => &keyspace.misses,
@@ -408,6 +415,7 @@ impl<'c> DatabaseKeys<'c> {
         value: &[u8],
         expires_at_ms: Option<u64>,
     ) -> Result<(), CommandError> {
+        // Slots belong to this process: a value in a pool must be readable for other servers.
         if is_in_slot(false, value.len()) && !self.is_shared() {
             let text = HeapBytes::new_in(value, self.keyspace.heap.clone());
             return self.put_object(key, text.wrap(), expires_at_ms);
@@ -436,6 +444,7 @@ impl<'c> DatabaseKeys<'c> {
                 outside: Some(Outside::Slot(slot)),
                 ..
             }) => {
+                // Before the slot is opened, because a snapshot opens it to write the string.
                 self.before_change(key);
                 let mut object = self.keyspace.slots.open_to_change(slot);
                 let Some(text) = object.as_mut().and_then(HeapBytes::of_mut) else {
@@ -547,6 +556,7 @@ impl<'c> DatabaseKeys<'c> {
             Some(Outside::Place(place)) => self.warm(key, found, place)?,
             None => return Err(CommandError::WrongType),
         };
+        // Before the slot is opened, because a snapshot opens it to write the object.
         self.before_change(key);
         let mut guard = self.keyspace.slots.open_to_change(slot);
         let (part, args) = self.part;
@@ -563,6 +573,8 @@ impl<'c> DatabaseKeys<'c> {
         if empty {
             self.remove(key)?;
             if self.effects.observed {
+                // Redis announces the deletion after the event of the command, which is still to
+                // be reported.
                 let event = self.event(key, Class::Generic, "del");
                 self.effects.last_events.push(event);
             }
@@ -603,6 +615,7 @@ impl<'c> DatabaseKeys<'c> {
         };
         let result = self.put(key, record);
         if result.is_err() {
+            // No record has named the slot, so that no thread can be reading it.
             self.keyspace.slots.withdraw(slot);
         }
         result.map(|()| slot)
@@ -675,6 +688,7 @@ impl<'c> DatabaseKeys<'c> {
         };
         let old = ValueRecord::parse(&old);
         self.database().note_expiry(key, old.note(), None)?;
+        // A read that holds no stripe may have found the object just before.
         self.keyspace.retire(old.outside());
         Ok(!self.has_expired(old.expires_at_ms))
     }
@@ -690,6 +704,7 @@ impl<'c> DatabaseKeys<'c> {
     ) -> Result<(), CommandError> {
         let mut stored = std::mem::take(&mut self.scratch);
         stored.clear();
+        // In a pool each note is at its key's time.
         let keeps_note = !self.is_shared();
         let notes = self.read_record(key, |record| {
             let before = record.note();
@@ -723,6 +738,8 @@ impl<'c> DatabaseKeys<'c> {
         }
         self.before_change(key);
         let database = self.database();
+        // A note that is refused leaves the record as it was. A record that is refused takes its
+        // note back.
         database.note_expiry(key, before, after)?;
         let inserted = database
             .entries_or_create()
@@ -748,7 +765,9 @@ impl<'c> DatabaseKeys<'c> {
         if target_database == self.database && source == target {
             return Ok(true);
         }
+        debug_assert!(target_database < DATABASES);
         self.before_change(source);
+        // Removed before it is put: two records must never name one slot.
         let removed = self.database().entries().map(|index| index.remove(source));
         let Some(stored) = removed.transpose()?.flatten() else {
             return Ok(false);
@@ -792,6 +811,7 @@ impl<'c> DatabaseKeys<'c> {
         stored: &[u8],
         note: Option<u64>,
     ) -> Result<(), CommandError> {
+        debug_assert_eq!(ValueRecord::parse(stored).note(), note);
         // A record may be much longer than the arguments of its command.
         // Blocks that were just divided are half empty.
         let bytes = 2 * (key.len() + stored.len()) as u64;
@@ -805,6 +825,7 @@ impl<'c> DatabaseKeys<'c> {
         let old = database.entries_or_create()?.insert(key, stored)?;
         match &old {
             None => {
+                // Without a note, an expired key would stay until it is read.
                 if let Err(error) = database.note_expiry(key, None, note) {
                     database.entries_or_create()?.remove(key)?;
                     return Err(error.into());
@@ -830,6 +851,7 @@ impl<'c> DatabaseKeys<'c> {
         let longest = &mut self.effects.longest_expiry;
         *longest = began.elapsed().max(*longest);
         self.keyspace.expired_keys.fetch_add(1, Ordering::Relaxed);
+        // A replay of the log does not look at times.
         self.log_before(vec![b"DEL".to_vec(), key.to_vec()]);
         self.happened(key, Class::Expired, "expired");
         Ok(())
@@ -838,6 +860,7 @@ impl<'c> DatabaseKeys<'c> {
     /// Deletes a key to make room.
     pub fn evict(&mut self, key: &[u8]) -> Result<(), CommandError> {
         self.remove(key)?;
+        // A replay of the log does not evict.
         self.log_before(vec![b"DEL".to_vec(), key.to_vec()]);
         self.happened(key, Class::Evicted, "evicted");
         Ok(())
@@ -846,6 +869,7 @@ impl<'c> DatabaseKeys<'c> {
     /// Deletes expired keys of the database in the order of their notes. Visits up to `limit`
     /// notes, and returns their number. Needs the exclusive phase.
     pub fn expire_due(&mut self, limit: usize) -> Result<usize, CommandError> {
+        debug_assert!(self.is_exclusive());
         if self.is_shared() {
             let (notes, keys) = self.database().expire_shared(self.now_ms, limit)?;
             let expired = &self.keyspace.expired_keys;
@@ -854,7 +878,9 @@ impl<'c> DatabaseKeys<'c> {
         }
         let notes = self.database().notes(self.now_ms, limit)?;
         let times = self.database().check_notes(&notes)?;
+        debug_assert!(notes.is_empty() || times.len() == notes.len());
         for ((_, key), time) in notes.iter().zip(times) {
+            // A note that was early has moved, and its key stays.
             if time.is_some_and(|time| time <= self.now_ms) {
                 self.expire(key)?;
             }

@@ -170,6 +170,7 @@ impl Keyspace {
     /// Enters the shared phase, if that is possible without waiting.
     #[inline]
     pub fn try_share(&self) -> Option<RwLockReadGuard<'_, Databases>> {
+        // It never waits, so that a thread which is in a phase may try.
         self.phase.try_read()
     }
 
@@ -251,8 +252,10 @@ impl Keyspace {
         const BLOCKS: usize = 64;
         let begun = Instant::now();
         while begun.elapsed() < time {
+            // A command that waits for the whole keyspace goes first: memory can wait.
             let has_more = self.try_share().is_some_and(|databases| {
                 let compact = |database: &Database| database.compact(BLOCKS);
+                // `any` would leave out the databases after the first that has more to do.
                 databases.iter().map(compact).fold(false, |a, b| a | b)
             });
             if !has_more {
@@ -262,13 +265,13 @@ impl Keyspace {
         true
     }
 
-    /// Returns the bytes of memory that objects use, without those that wait to be freed: a large
-    /// value that was evicted must not cause further evictions. Up to an eighth of the memory is
-    /// assumed to be free soon, so that a queue of such values exceeds a limit by no more than
-    /// that.
+    /// Returns the bytes of memory that objects use, without those that wait to be freed.
     #[inline]
     pub fn object_bytes(&self) -> usize {
         let used = self.heap.used_bytes();
+        // A large value that was evicted must not cause further evictions. Only an eighth of the
+        // memory is assumed to be free soon, so that a queue of such values exceeds the limit by
+        // at most that.
         used - self.freeing.waiting_bytes().min(used / 8)
     }
 

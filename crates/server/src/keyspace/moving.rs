@@ -89,6 +89,7 @@ impl<'k> ValueMove<'k> {
         let stored = entries.ok_or(ValueMoveError::Absent)?.get(key)?;
         let stored: Vec<u8> = stored.ok_or(ValueMoveError::Absent)?.into();
         let record = ValueRecord::parse(&stored);
+        // The claim is taken before the value is read, so that no change after the read is missed.
         let mut moving = ValueMove {
             keyspace,
             database: number,
@@ -147,8 +148,11 @@ impl<'k> ValueMove<'k> {
         databases: &Databases,
         place: Option<ColdPlace>,
     ) -> Result<(), ValueMoveError> {
+        debug_assert!(place.is_none_or(|place| place.tier() > 0));
         let published = match place {
             Some(place) => {
+                // Noted before a record refers to the place: a thread that gives the place up then
+                // finds the note.
                 let database = databases.get(self.database);
                 if let Some((database, time_ms)) = database.zip(self.soonest_ms) {
                     let (all, notes) = (&self.keyspace.cold_notes, database.field_notes());
@@ -194,6 +198,7 @@ impl<'k> ValueMove<'k> {
         let slot = slots.put(object).ok_or(TierRefusal::Full)?;
         let published = self.publish_as(databases, RecordPayload::InSlot(slot));
         if published.is_err() {
+            // No record has named the slot, so that no thread can be reading it.
             slots.withdraw(slot);
         }
         published
@@ -208,6 +213,10 @@ impl<'k> ValueMove<'k> {
         let entries = database.and_then(Database::entries);
         let entries = entries.ok_or(ValueMoveError::Changed)?;
         let old = ValueRecord::parse(&self.stored);
+        // Objects of other types have no form within a record.
+        debug_assert!(
+            old.kind == RedisType::String || !matches!(payload, RecordPayload::Inline(_))
+        );
         let was_in_slot = matches!(old.payload, RecordPayload::InSlot(_));
         let record = ValueRecord {
             payload,
@@ -217,6 +226,7 @@ impl<'k> ValueMove<'k> {
         };
         let mut stored = Vec::new();
         record.write(&mut stored);
+        // The whole record is compared: a new expiry is a change, too.
         let replace = || entries.update(&self.key, Some(&self.stored), &stored);
         match self.claim.publish(replace)? {
             true => Ok(()),
@@ -323,6 +333,7 @@ impl Keyspace {
                     let parted = object.as_ref().and_then(StoredObject::parted);
                     let all = parted.map_or_else(Vec::new, TieredObject::nodes);
                     nodes.extend(all.into_iter().filter_map(|(_, place)| place));
+                    // `heap_bytes` opens the slot once more.
                     drop(object);
                     self.heap_bytes(slot)
                 }

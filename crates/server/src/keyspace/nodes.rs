@@ -52,6 +52,7 @@ impl<'k> MovingNode<'k> {
         let held = copied
             .place()
             .map(|it| ColdPlaceGuard::new(&keyspace.cold, it));
+        // Commands on the key wait for the lock of the slot, but not for the disk.
         drop(object);
         if let Some(place) = copied.place() {
             keyspace.cold.read_to_move(place, &mut value)?;
@@ -81,6 +82,7 @@ impl<'k> MovingNode<'k> {
         _databases: &Databases,
         place: Option<ColdPlace>,
     ) -> Result<(), ValueMoveError> {
+        debug_assert!(place.is_none_or(|place| place.tier() > 0));
         let cold = &self.keyspace.cold;
         let mut object = self.keyspace.slots.open(self.slot);
         let moved = match object.as_mut().and_then(StoredObject::parted_mut) {
@@ -135,6 +137,7 @@ impl Keyspace {
         };
         let mut met = Met::new();
         let is_lent = parted.lend(&part(), is_use, &mut met).map_err(|unread| {
+            // Nodes that were lent before the failure go back as well.
             parted.end_loan();
             self.unread(key, &unread)
         })?;
@@ -176,6 +179,7 @@ impl Keyspace {
         &self,
         object: &'o mut Option<StoredObject>,
     ) -> Option<&'o mut dyn TieredObject> {
+        // Most servers have no tiers, and objects then have no node elsewhere.
         self.cold.tiers()?;
         let parted = object.as_mut().and_then(StoredObject::parted_mut);
         parted.filter(|parted| parted.is_attended())
@@ -207,6 +211,7 @@ impl Keyspace {
                 key: key.to_vec(),
                 node,
             };
+            // One node that moves makes it a move. Nodes that are there already do not count.
             match self.move_node(databases, &named, to, &mut hint) {
                 Ok(()) if matches!(result, Err(ValueMoveError::There)) => result = Ok(()),
                 Ok(()) | Err(ValueMoveError::There) => {}
@@ -285,6 +290,7 @@ impl Keyspace {
             Some(Outside::Slot(slot)) => slot,
         };
         let object = self.slots.open(slot);
+        // The object itself is in memory, whatever the tiers of its nodes.
         let mut tiers = vec![0];
         if let Some(parted) = object.as_ref().and_then(StoredObject::parted) {
             parted.cold_tiers(&mut |tier| tiers.push(tier));

@@ -81,6 +81,7 @@ impl Database {
                 }
             }
         }
+        debug_assert!(notes.is_sorted_by_key(|note| note.0));
         Ok(notes)
     }
 
@@ -107,6 +108,8 @@ impl Database {
             }
             return Ok(());
         }
+        // Added before the old one is removed: if the index refuses it, the key still has the note
+        // that its record names.
         if let Some(time) = after {
             self.expiries_or_create()?
                 .insert(&note_key(time, key), b"")?;
@@ -118,10 +121,6 @@ impl Database {
     }
 
     /// Updates the note of a shared key whose time has changed.
-    ///
-    /// Another server may give the key the time `before` again at this moment. It writes the key
-    /// first and notes the time then. So the key is read once more after the note of `before` was
-    /// removed: either the note came later, or the key is seen to have that time.
     #[cold]
     fn note_shared_expiry(
         &self,
@@ -129,6 +128,7 @@ impl Database {
         before: Option<u64>,
         after: Option<u64>,
     ) -> Result<(), OperationError> {
+        debug_assert!(self.is_shared());
         let expiries = self.expiries_or_create()?;
         if let Some(time) = after {
             expiries.insert(&self.shared_note_key(time, key), b"")?;
@@ -136,6 +136,9 @@ impl Database {
         if let Some(time) = before {
             let noted = self.shared_note_key(time, key);
             expiries.remove(&noted)?;
+            // Another server may give the key the time `before` again at this moment. It writes the
+            // key first and notes the time then. Either its note comes after the removal, or the
+            // key is seen to have that time here.
             if self.read(key, |record| record.expires_at_ms)? == Some(Some(time)) {
                 expiries.insert(&noted, b"")?;
             }
@@ -154,6 +157,7 @@ impl Database {
     /// # Errors
     /// Those of the placement.
     pub fn expire_shared(&self, now_ms: u64, limit: usize) -> Result<(usize, u64), OperationError> {
+        debug_assert!(self.is_shared());
         let (mut notes, mut keys) = (0, 0);
         let expiries = self.expiries_or_create()?;
         let end = (now_ms + 1).to_be_bytes();
@@ -184,6 +188,7 @@ impl Database {
     /// # Errors
     /// Those of the index. Each key then has its old note or one at its time.
     pub fn check_notes(&self, notes: &[Note]) -> Result<Vec<Option<u64>>, OperationError> {
+        debug_assert!(!self.is_shared());
         let (Some(entries), Some(expiries)) = (self.entries(), self.expiries()) else {
             return Ok(Vec::new());
         };
@@ -277,6 +282,7 @@ impl Database {
                 // All other notes are later, so their keys expire no sooner.
                 return Ok(next.into_iter().next());
             }
+            // Notes that were not checked may be before the new places of these.
             moved = moved.into_iter().chain(next).min();
             limit = CHECKED_AT_ONCE;
         }
@@ -315,6 +321,7 @@ impl NoteChanges {
 
     /// Changes the notes in the index, and returns the writes whose notes were refused.
     pub fn apply(&mut self, database: &Database) -> Vec<(u32, OperationError)> {
+        debug_assert_eq!(self.writes.len(), self.batch.len());
         if self.writes.is_empty() {
             return Vec::new();
         }

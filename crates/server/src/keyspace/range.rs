@@ -28,6 +28,7 @@ impl DatabaseKeys<'_> {
         }
         let entries = self.database().entries();
         let range = entries.map(|entries| entries.range(bounds));
+        // Errors count as alive, because the caller must see them.
         let is_alive = |entry: &Result<Entry, OperationError>| {
             let over =
                 |(_, stored): &Entry| self.has_expired(ValueRecord::parse(stored).expires_at_ms);

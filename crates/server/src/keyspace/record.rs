@@ -19,6 +19,9 @@ const NOTED_EARLY: u8 = 0b0100_0000;
 /// The payload is a place in a cold tier.
 const IN_TIER: u8 = 0b1000_0000;
 
+// Each type has a number in the tag.
+const _: () = assert!(RedisType::ALL.len() <= KIND_BITS as usize + 1);
+
 /// The first byte of a string that does not expire, which is followed by the string itself. This
 /// byte also stands before each word of a request, so that a request has its words in their stored
 /// form. All first bytes are stored as their difference to it.
@@ -99,6 +102,7 @@ impl<'a> ValueRecord<'a> {
     )]
     pub fn parse(stored: &'a [u8]) -> ValueRecord<'a> {
         let tag = stored[0] ^ PLAIN_STRING;
+        debug_assert!(tag & IN_SLOT == 0 || tag & IN_TIER == 0);
         let mut rest = &stored[1..];
         let expires_at_ms = (tag & EXPIRES != 0).then(|| {
             let (time, after) = rest.split_at(8);
@@ -129,6 +133,11 @@ impl<'a> ValueRecord<'a> {
 
     /// Appends the stored form.
     pub fn write(&self, out: &mut Vec<u8>) {
+        debug_assert!(
+            self.expires_at_ms
+                .is_none_or(|time| time >= u64::from(self.early_ms)),
+            "the key's note is before all times"
+        );
         let mut tag = self.kind as u8;
         if self.raw {
             tag |= RAW;
@@ -175,6 +184,7 @@ impl<'a> ValueRecord<'a> {
             _ => None,
         };
         ValueRecord {
+            // A difference of more than seven weeks does not fit. The note moves then.
             early_ms: early_ms.and_then(|ms| ms.try_into().ok()).unwrap_or(0),
             ..self
         }
@@ -190,6 +200,7 @@ impl<'a> ValueRecord<'a> {
 /// Reads a number of four or eight bytes in little-endian order.
 #[inline]
 fn number(bytes: &[u8]) -> u64 {
+    debug_assert!(matches!(bytes.len(), 4 | 8));
     match (bytes.first_chunk(), bytes.first_chunk()) {
         (Some(eight), _) => u64::from_le_bytes(*eight),
         (None, Some(four)) => u64::from(u32::from_le_bytes(*four)),

@@ -36,6 +36,9 @@ impl ObjectSlot {
 const FIRST: u32 = 1024;
 const SEGMENTS: usize = 22;
 
+// The number after the last slot fits, so that `Vacancies::next` never wraps.
+const _: () = assert!((FIRST as u64) << SEGMENTS <= 1 << 32);
+
 type Segment = Box<[Mutex<Option<StoredObject>>]>;
 
 /// All slots of a server.
@@ -79,8 +82,10 @@ impl ObjectSlots {
                 }
             }
         };
+        // A mover that watches the slot's former object must not take the new one for it.
         self.watched.changed(ObjectSlot(number));
-        *self.at(ObjectSlot(number)).lock() = Some(object);
+        let before = self.at(ObjectSlot(number)).lock().replace(object);
+        debug_assert!(before.is_none(), "a free slot holds an object");
         Some(ObjectSlot(number))
     }
 
@@ -92,6 +97,8 @@ impl ObjectSlots {
     /// Opens a slot to change its object.
     pub fn open_to_change(&self, slot: ObjectSlot) -> MutexGuard<'_, Option<StoredObject>> {
         let object = self.at(slot).lock();
+        // Only with the lock held: a mover that began to watch after the mark could otherwise read
+        // the object before it is changed.
         self.watched.changed(slot);
         object
     }
@@ -105,6 +112,8 @@ impl ObjectSlots {
     pub fn withdraw(&self, slot: ObjectSlot) -> Option<StoredObject> {
         self.watched.changed(slot);
         let object = self.at(slot).lock().take();
+        debug_assert!(object.is_some(), "a slot is withdrawn twice");
+        // Only an empty slot is free: another thread may take the number at once.
         self.vacancies.lock().freed.push(slot.0);
         object
     }
@@ -122,14 +131,16 @@ impl ObjectSlots {
         self.retired.load(Ordering::Relaxed)
     }
 
-    /// Frees the slots that were given up, and returns their objects, which are best dropped after
-    /// the exclusive phase. `_exclusive` shows that the phase has not ended yet.
+    /// Frees the slots that were given up, and returns their objects. `_exclusive` shows that the
+    /// exclusive phase has not ended yet. Drop the objects after it, because that may take long.
     pub fn reclaim(&self, _exclusive: &mut Databases) -> Vec<StoredObject> {
         let mut vacancies = self.vacancies.lock();
         let retired = std::mem::take(&mut vacancies.retired);
         self.retired.store(0, Ordering::Relaxed);
         let take = |&number: &u32| self.at(ObjectSlot(number)).lock().take();
-        let objects = retired.iter().filter_map(take).collect();
+        let objects: Vec<StoredObject> = retired.iter().filter_map(take).collect();
+        // Two keys would get one slot.
+        debug_assert_eq!(objects.len(), retired.len(), "a slot was retired twice");
         vacancies.freed.extend(retired);
         objects
     }
@@ -149,6 +160,7 @@ fn locate(number: u32) -> (usize, usize) {
     let shifted = u64::from(number) + u64::from(FIRST);
     let segment = (shifted / u64::from(FIRST)).ilog2();
     let position = shifted - (u64::from(FIRST) << segment);
+    debug_assert!(position < u64::from(FIRST) << segment);
     (segment as usize, position as usize)
 }
 

@@ -7,6 +7,9 @@ use smallvec::SmallVec;
 /// this many times.
 const STRIPES: usize = 1024;
 
+// A set has a bit for each stripe in its words, and a stripe's number is an `u16`.
+const _: () = assert!(STRIPES / 64 * 64 == STRIPES && STRIPES <= 1 << 16);
+
 /// The locks for keys. A thread that changes a key, or works on the object of one, holds the key's
 /// stripe, so that the log has the changes of each key in the order in which they were made.
 #[derive(Debug)]
@@ -44,6 +47,7 @@ impl KeyStripes {
     /// Takes a stripe, if no thread holds it.
     #[inline]
     pub fn try_lock(&self, stripe: u16) -> Option<StripeGuard<'_>> {
+        debug_assert!(usize::from(stripe) < STRIPES);
         self.locks.get(usize::from(stripe))?.try_lock()
     }
 
@@ -58,9 +62,10 @@ impl KeyStripes {
         self.locks[usize::from(stripe)].lock()
     }
 
-    /// Waits for several stripes, in ascending order, so that threads never wait for each other in
-    /// a circle.
+    /// Waits for several stripes.
     pub fn lock_all<'s>(&'s self, set: &StripeSet) -> StripeGuards<'s> {
+        // Otherwise threads might wait for each other in a circle.
+        debug_assert!(set.iter().is_sorted_by(|one, next| one < next));
         set.iter().map(|stripe| self.lock(stripe)).collect()
     }
 }

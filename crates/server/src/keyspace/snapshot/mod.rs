@@ -31,7 +31,9 @@ mod output;
 pub mod value;
 
 use crate::disk::{PersistenceDisk, PersistenceFile};
-use crate::keyspace::{Database, Databases, Keyspace, RecordPayload, ValueRecord, WriteObserver};
+use crate::keyspace::{
+    DATABASES, Database, Databases, Keyspace, RecordPayload, ValueRecord, WriteObserver,
+};
 use crate::object::RedisType;
 use crate::rdb::{Attributes, Dialect, RdbError, RdbWriter};
 use hashbrown::HashSet;
@@ -195,6 +197,7 @@ impl RunningSnapshot {
         database: &Database,
         key: &[u8],
     ) -> Result<(), RdbError> {
+        debug_assert!(number < DATABASES);
         let passed = self.after.as_deref().is_some_and(|after| key <= after);
         if number < self.database || (number == self.database && passed) {
             return Ok(());
@@ -230,6 +233,7 @@ impl RunningSnapshot {
                 let mut full = false;
                 for entry in entries.range((start, Bound::Unbounded)) {
                     let (key, stored) = entry?;
+                    debug_assert!(last.as_ref().is_none_or(|last: &Vec<u8>| *last < key));
                     let number = self.database;
                     let saved = self.saved.get_mut(number);
                     if !saved.is_some_and(|saved| saved.remove(&*key)) {
@@ -237,6 +241,7 @@ impl RunningSnapshot {
                     }
                     last = Some(key.to_vec());
                     count += 1;
+                    // Reading the clock takes as long as writing a short string.
                     if count >= SLICE_KEYS || (count % 8 == 0 && began.elapsed() > SLICE_TIME) {
                         full = true;
                         break;
@@ -248,6 +253,7 @@ impl RunningSnapshot {
                 }
             }
             self.after = None;
+            // Replaced, not cleared, which would keep the memory of the table.
             if let Some(saved) = self.saved.get_mut(self.database) {
                 *saved = HashSet::new();
             }
@@ -319,8 +325,10 @@ pub fn take(
             RunningSnapshot::new(output.clone(), keyspace.snapshot.dialect()).map_err(into_io)?;
         let databases = keyspace.exclude();
         running.functions(&at_instant()).map_err(into_io)?;
-        *keyspace.snapshot.running.lock() = Some(running);
+        let before = keyspace.snapshot.running.lock().replace(running);
+        debug_assert!(before.is_none(), "two snapshots are taken at once");
         keyspace.set_observed(WriteObserver::Snapshot, true);
+        // Read in the phase: later changes are not in the file.
         changes = keyspace.changes.load(Ordering::Relaxed);
         drop(databases);
         io::Result::Ok(())
@@ -330,6 +338,7 @@ pub fn take(
             if interrupted() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
+            // In no phase, so that a slow disk does not hold up commands.
             output.wait_for_room();
             if keyspace.snapshot.slice(keyspace).map_err(into_io)? {
                 return Ok(());
@@ -341,6 +350,7 @@ pub fn take(
         let databases = keyspace.exclude();
         keyspace.set_observed(WriteObserver::Snapshot, false);
         let running = keyspace.snapshot.running.lock().take();
+        // All keys are written. The end of the file needs none.
         drop(databases);
         match running {
             Some(running) if !failed => running.finish().map_err(into_io),
@@ -392,6 +402,8 @@ pub fn take_exclusively(
 
 impl RunningSnapshot {
     fn finish(self) -> Result<u64, RdbError> {
+        debug_assert_eq!(self.database, DATABASES, "keys ahead of the cursor");
+        debug_assert!(self.saved.iter().all(HashSet::is_empty));
         self.writer.finish()?;
         Ok(self.keys)
     }

@@ -50,6 +50,8 @@ impl SnapshotBuffer {
             if state.buffer.is_empty() {
                 return Ok(written);
             }
+            // The other buffer is filled while this one is written without the lock.
+            debug_assert!(chunk.is_empty());
             std::mem::swap(&mut state.buffer, &mut chunk);
             self.shared.emptied.notify_all();
             drop(state);
@@ -59,6 +61,7 @@ impl SnapshotBuffer {
             }
             written += chunk.len() as u64;
             chunk.clear();
+            // Threads that change keys may have filled far more than the cursor does.
             chunk.shrink_to(CURSOR_BYTES);
         }
     }
@@ -73,6 +76,7 @@ impl SnapshotBuffer {
     pub fn fail(&self, error: io::Error) {
         let mut state = self.shared.state.lock();
         state.buffer = Vec::new();
+        // The first error is the cause of the later ones.
         state.failed.get_or_insert(error);
         drop(state);
         self.shared.filled.notify_all();
@@ -103,6 +107,7 @@ impl Write for SnapshotBuffer {
         if let Some(error) = &state.failed {
             return Err(again(error));
         }
+        debug_assert!(!state.ended);
         state.buffer.extend_from_slice(bytes);
         self.shared.filled.notify_all();
         Ok(bytes.len())
