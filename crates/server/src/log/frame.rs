@@ -184,6 +184,7 @@ impl<R: Read> Frames<R> {
         let mut searched = 0;
         loop {
             let rest = self.buffer.get(self.start + position..).unwrap_or_default();
+            // The parser accepts lines as commands, too, but a log has none.
             if rest.first().is_some_and(|&byte| byte != b'*') {
                 return Ok(self.bad("the bytes are not a command"));
             }
@@ -195,6 +196,7 @@ impl<R: Read> Frames<R> {
                     position += length;
                     match trailer.flatten() {
                         Some(trailer) => return Ok(self.end_frame(trailer, position)),
+                        // ECHO changes no key, so that only a trailer can be one.
                         None if is_echo => return Ok(self.bad("its trailer does not parse")),
                         None if parser.argument_count() == 0 => {
                             return Ok(self.bad("a command without a name"));
@@ -214,6 +216,7 @@ impl<R: Read> Frames<R> {
                         });
                     }
                     let frame = self.buffer.get(self.start..).unwrap_or_default();
+                    // A damaged length would otherwise take all later frames for one argument.
                     if self.tag.is_some() && has_trailer(frame, searched, self.tag) {
                         return Ok(self.bad("its trailer is inside a command"));
                     }
@@ -235,6 +238,7 @@ impl<R: Read> Frames<R> {
     fn end_frame(&mut self, trailer: Trailer, end: usize) -> AppendLogItem {
         let frame = self.start..self.start + end;
         let frame = self.buffer.get(frame).unwrap_or_default();
+        debug_assert_eq!(frame.len(), end);
         // The checksum's digits and the line's end, which the parser does not check.
         let (covered, last) = frame.split_at(end - CHECKSUM_DIGITS - 2);
         if checksum(covered) != trailer.checksum || !last.ends_with(b"\r\n") {
@@ -244,6 +248,7 @@ impl<R: Read> Frames<R> {
             let from = trailer.from;
             return self.bad(&format!("it was written to offset {from}"));
         }
+        // The first frame introduces the tag of the log.
         if self.from == 0 {
             self.tag = trailer.tag;
         } else if trailer.tag != self.tag {
@@ -363,6 +368,7 @@ pub fn find_later_frames<F: Read + Seek>(
 pub fn opening(tag: LogTag) -> Vec<u8> {
     let mut frame = Vec::new();
     seal(&mut frame, Some(tag), 0, 0);
+    debug_assert_eq!(frame.len() as u64, OPENING_BYTES);
     frame
 }
 
@@ -394,6 +400,8 @@ pub fn ends_in_zeros<F: Read + Seek>(input: &mut F, from: u64) -> io::Result<boo
         return Ok(false);
     }
     input.seek(SeekFrom::Start(from))?;
+    debug_assert!(from <= end && end < offset);
+    // Bytes other than zeros must be the beginning of a frame.
     match Frames::new(input.take(end - from)).read()? {
         AppendLogItem::End => Ok(true),
         AppendLogItem::Bad { rest, .. } => Ok(rest.is_some()),

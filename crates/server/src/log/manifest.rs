@@ -118,6 +118,7 @@ impl Manifest {
     /// The manifest cannot be read, is damaged, or has a newer version.
     pub fn read(directory: &Path) -> Result<Option<Manifest>, ManifestError> {
         let path = directory.join(NAME);
+        // A link that leads nowhere is an error, and not a directory without a manifest.
         let found = std::fs::symlink_metadata(&path);
         if matches!(&found, Err(error) if error.kind() == io::ErrorKind::NotFound) {
             return Ok(None);
@@ -147,11 +148,13 @@ impl Manifest {
             version: lines.next()?.strip_prefix(HEAD)?.parse().ok()?,
             ..Manifest::default()
         };
+        // A newer version may have other lines.
         if manifest.version > VERSION {
             return Some(manifest);
         }
         for line in lines {
             match line.split_once(' ')? {
+                // No file outside of the directory belongs to the log.
                 (_, name) if name.contains('/') => return None,
                 ("base", name) => manifest.base = Some(name.to_owned()),
                 ("log", name) => manifest.logs.push(name.to_owned()),
@@ -185,8 +188,11 @@ impl Manifest {
     /// Those of the disk.
     pub fn replace(&self, disk: &dyn PersistenceDisk, directory: &Path) -> io::Result<()> {
         let temporary = directory.join("nearfield.manifest.tmp");
+        let text = self.text();
+        debug_assert_eq!(Manifest::parse(text.as_bytes()).as_ref(), Some(self));
         let file = disk.create(&temporary)?;
-        write_all(&*file, self.text().as_bytes())?;
+        write_all(&*file, text.as_bytes())?;
+        // Before the rename, which could otherwise reach the medium first.
         file.sync()?;
         disk.rename(&temporary, &directory.join(NAME))?;
         disk.sync_directory(directory)

@@ -203,6 +203,7 @@ pub struct AppendLogCounters {
 impl AppendLog {
     /// Begins to log into `file`.
     pub fn open(&self, policy: LogSyncPolicy, file: LogFile) {
+        debug_assert!(file.synced <= file.length);
         let mut state = self.state.lock();
         state.policy = policy;
         state.database = None;
@@ -274,6 +275,8 @@ impl AppendLog {
     pub fn append(&self, commands: &[(usize, Words)]) -> u64 {
         let mut appender = self.appender();
         let whole = commands.len() > 1;
+        // A frame makes the commands one unit for this server, and `MULTI` for a Redis that reads
+        // the log.
         if whole {
             encode::array(appender.out(), 1);
             encode::word(appender.out(), b"MULTI");
@@ -321,10 +324,12 @@ impl AppendLog {
     /// # Errors
     /// The log cannot be written, and the part before `own` is not safe.
     pub fn commit(&self, own: u64) -> Result<(), NotDurable> {
+        // Most rounds only read, and need no lock for that.
         if !self.is_on() || self.durable() >= self.position() {
             return Ok(());
         }
         let mut state = self.state.lock();
+        // Includes what other clients have written: the replies may report it.
         let target = self.position();
         loop {
             if state.durable() >= target {
@@ -409,6 +414,7 @@ impl AppendLog {
         if state.failure.is_some() {
             return;
         }
+        // Bytes that are written during the sync may not be on the medium after it.
         let written = state.written;
         if current.synced < current.length {
             let began = Instant::now();
@@ -420,10 +426,14 @@ impl AppendLog {
                 return;
             }
         }
+        // The leader may have continued with another file meanwhile.
         if let Some(file) = &mut state.file
             && file.path == current.path
         {
             file.synced = file.synced.max(current.length);
+            debug_assert!(
+                file.synced <= file.length || is_left_out(LogProtocolStep::WaitForLeader)
+            );
         }
         state.synced = state.synced.max(written);
     }
@@ -433,6 +443,7 @@ impl AppendLog {
         &'l self,
         mut state: MutexGuard<'l, AppendLogState>,
     ) -> MutexGuard<'l, AppendLogState> {
+        debug_assert!(!state.leading || is_left_out(LogProtocolStep::WaitForLeader));
         state.leading = true;
         while let Some(chunk) = state.chunks.pop_front() {
             let Some(current) = state.file.clone() else {
@@ -473,6 +484,7 @@ impl AppendLog {
             LogSyncPolicy::No => current.length,
             LogSyncPolicy::Always | LogSyncPolicy::EverySecond => current.synced,
         };
+        debug_assert!(synced <= current.length || is_left_out(LogProtocolStep::WaitForLeader));
         let length = commands.len();
         let always =
             state.policy == LogSyncPolicy::Always && !is_left_out(LogProtocolStep::WaitForSync);
@@ -491,11 +503,13 @@ impl AppendLog {
         let mut done = true;
         match (written, synced) {
             (Err(error), _) => {
+                // A part of the frame may be in the file. The next attempt begins where it began.
                 let cut = MutexGuard::unlocked(state, || current.file.truncate(current.length));
                 self.fail(state, &current, &error, cut.is_err());
                 done = false;
             }
             (Ok(()), Some(Err(error))) => {
+                // The system may have dropped the pages, and would report success the next time.
                 self.fail(state, &current, &error, true);
                 done = false;
             }
@@ -518,9 +532,11 @@ impl AppendLog {
         }
         if done {
             commands.clear();
+            // One large command must not take memory for ever.
             commands.shrink_to(SPARE_BYTES);
             state.spare = commands;
         } else {
+            // The trailer goes: the next attempt may have more commands in its frame.
             commands.truncate(length);
             state.put_back(commands);
         }
@@ -541,6 +557,7 @@ impl AppendLog {
             state.chunks.push_front(AppendLogChunk::Switch(next));
             return false;
         }
+        debug_assert!(next.synced <= next.length);
         state.synced = state.written;
         state.counts.file_bytes = next.length;
         state.file = Some(next);
@@ -583,6 +600,7 @@ impl AppendLog {
             self.sync_written(&mut state);
         }
         state.reserved = false;
+        // Commands that could not be written are given up, so that no thread waits for them.
         state.chunks.clear();
         state.written = self.position();
         state.synced = state.written;
@@ -601,6 +619,7 @@ impl AppendLog {
     pub fn switch_to(&self, next: LogFile) {
         let mut state = self.state.lock();
         state.chunks.push_back(AppendLogChunk::Switch(next));
+        // Each file must be readable without the one before it.
         state.database = None;
     }
 
@@ -618,6 +637,7 @@ impl AppendLog {
             let older: Vec<AppendLogChunk> = state.chunks.drain(..=last).collect();
             for chunk in older {
                 match chunk {
+                    // The base has their effects.
                     AppendLogChunk::Commands(commands) => state.written += commands.len() as u64,
                     AppendLogChunk::Switch(next) => {
                         state.counts.file_bytes = next.length;
@@ -626,7 +646,11 @@ impl AppendLog {
                 }
             }
             state.synced = state.written;
+            debug_assert!(
+                state.written <= self.position() || is_left_out(LogProtocolStep::WaitForLeader)
+            );
         }
+        // A failure of the file that stays in use remains: its content is still unknown.
         let current = state.file.as_ref().map(|file| file.path.clone());
         let still = |failure: &AppendLogFailure| failure.lost.is_some() && failure.lost == current;
         if state.failure.is_some() && !state.failure.as_ref().is_some_and(still) {
@@ -641,6 +665,7 @@ impl AppendLog {
 
 impl AppendLogState {
     fn durable(&self) -> u64 {
+        debug_assert!(self.synced <= self.written || is_left_out(LogProtocolStep::WaitForLeader));
         match self.policy {
             LogSyncPolicy::Always if !is_left_out(LogProtocolStep::WaitForSync) => self.synced,
             LogSyncPolicy::Always | LogSyncPolicy::EverySecond | LogSyncPolicy::No => self.written,

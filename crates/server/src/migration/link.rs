@@ -51,6 +51,7 @@ impl<'s> MigrationLink<'s> {
         }
         let stream = result?;
         stream.set_nodelay(true)?;
+        // A longer wait could not end when the server stops.
         let slice = SLICE.min(target.timeout);
         stream.set_read_timeout(Some(slice))?;
         stream.set_write_timeout(Some(slice))?;
@@ -140,6 +141,7 @@ impl<'s> MigrationLink<'s> {
     fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let written = self.patiently(|stream| stream.write(bytes))?;
+            debug_assert!(written <= bytes.len());
             bytes = bytes.get(written..).unwrap_or_default();
         }
         Ok(())
@@ -207,6 +209,7 @@ fn take_line(received: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
     };
     let mut line: Vec<u8> = received.drain(..=end).collect();
     line.truncate(end);
+    // A server that sends only the line feed is understood, too.
     if line.last() == Some(&b'\r') {
         line.pop();
     }
@@ -214,6 +217,7 @@ fn take_line(received: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
 }
 
 fn connect(address: SocketAddr, timeout: Duration, stopping: &AtomicBool) -> io::Result<TcpStream> {
+    // `TcpStream::connect_timeout` of the standard library would not notice that the server stops.
     let mut stream = mio::net::TcpStream::connect(address)?;
     let mut poll = Poll::new()?;
     let mut events = Events::with_capacity(1);
@@ -228,6 +232,7 @@ fn connect(address: SocketAddr, timeout: Duration, stopping: &AtomicBool) -> io:
         if let Some(error) = stream.take_error()? {
             return Err(error);
         }
+        // An event alone does not mean that the connection is established.
         if !events.is_empty() && stream.peer_addr().is_ok() {
             break;
         }

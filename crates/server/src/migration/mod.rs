@@ -106,6 +106,7 @@ impl Shipment {
             }),
             Ok(mut link) => {
                 let failure = link.pass(target, &self.parcels, &mut self.acknowledged);
+                debug_assert!(self.acknowledged.len() <= self.parcels.len());
                 self.connection = Some(link.into_connection());
                 failure.err()
             }
@@ -161,6 +162,7 @@ impl<W> Migrations<W> {
 
     /// Wakes the threads that wait for shipments, because they must stop.
     pub fn stop(&self) {
+        // A thread between its check and its wait holds the lock, and would miss the signal.
         let _queue = self.queue.lock();
         self.wanted.notify_all();
     }
