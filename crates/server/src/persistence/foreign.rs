@@ -8,10 +8,7 @@ use std::io;
 use std::path::Path;
 
 /// Reads the data that a Redis has left: its snapshot, its log of several files, or that of one
-/// file.
-///
-/// Only one of them can be the latest state. Which one depends on the settings of the server that
-/// has left them, so that several are refused.
+/// file. Several of them are refused.
 pub(super) fn load_foreign(
     loader: &mut KeyspaceLoader<'_>,
     server: &ServerCore,
@@ -30,6 +27,8 @@ pub(super) fn load_foreign(
         [one] if *one == dump => loader.snapshot(&dump, Some(now_ms())),
         [one] if *one == parts => load_parts(loader, &parts, &name),
         [_] => loader.foreign_log(&log, true),
+        // Only one of them can be the latest state. Which one depends on the settings of the server
+        // that has left them.
         [first, ref others @ ..] => Err(LoadError::Refused {
             path: first.clone(),
             reason: format!(
@@ -45,8 +44,9 @@ pub(super) fn load_foreign(
     }
 }
 
-/// Returns true if there is a file of a name, even one that cannot be read.
+/// Returns true if there is a file of a name.
 fn is_there(path: &Path) -> Result<bool, LoadError> {
+    // A link that leads nowhere counts, too: a server that starts empty would hide the mistake.
     match std::fs::symlink_metadata(path) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

@@ -276,10 +276,6 @@ impl<'l> KeyspaceLoader<'l> {
     /// Reads a log, and truncates the damaged part as far as `allowed` permits. Returns true if it
     /// did. The damaged part is kept in a file next to the log.
     ///
-    /// Only a last frame that was not written to its end is truncated without being asked. No reply
-    /// depended on its content, because the trailer is written before replies are sent. If a
-    /// trailer follows the damage, acknowledged writes are missing.
-    ///
     /// # Errors
     /// `Io`, `FrozenObjectError`, `Command`.
     fn log(&mut self, path: &Path, allowed: AllowedCut) -> Result<bool, LoadError> {
@@ -313,7 +309,11 @@ impl<'l> KeyspaceLoader<'l> {
         self.progress.end();
         // Whole arguments of a frame that was cut short may look like trailers.
         let start = rest.unwrap_or(offset);
+        debug_assert!(offset <= start);
         let behind = find_later_frames(&mut &file, start, offset).map_err(io)?;
+        // Only a last frame that was not written to its end is truncated without being asked. No
+        // reply depended on it, because the trailer is written before replies are sent. If a
+        // trailer follows the damage, acknowledged writes are missing.
         let is_tail = behind == Behind::Nothing
             && (rest.is_some() || ends_in_zeros(&mut &file, offset).map_err(io)?);
         let may_cut = match allowed {
@@ -404,6 +404,7 @@ impl<'l> KeyspaceLoader<'l> {
         file.read_to_end(&mut bytes).map_err(io)?;
         let mut position = 0;
         self.progress.begin(path, &file);
+        // Redis begins a rewritten log with a snapshot (`aof-use-rdb-preamble`).
         if bytes.starts_with(b"REDIS") {
             position = self.snapshot_of(path, bytes.as_slice(), None)? as usize;
         }
@@ -412,6 +413,7 @@ impl<'l> KeyspaceLoader<'l> {
         // The commands of a transaction that has not ended yet.
         let mut whole: Option<Vec<Range<usize>>> = None;
         loop {
+            debug_assert!(position <= bytes.len());
             let rest = bytes.get(position..).unwrap_or_default();
             let mut parser = Parser::new();
             match parser.next(rest, &limits) {
@@ -529,9 +531,11 @@ fn cut(path: &Path, file: &File, offset: u64) -> io::Result<()> {
     input.seek(SeekFrom::Start(offset))?;
     let (kept, mut copy) = create_beside(path, offset)?;
     io::copy(&mut input, &mut copy)?;
+    // Before the log is truncated, so that the bytes are always in one of the two files.
     copy.sync_all()?;
     let mut log = File::options().write(true).open(path)?;
     log.set_len(offset)?;
+    // No log is empty, not even one without commands.
     if offset == 0 {
         log.write_all(&opening(LogTag::random()))?;
     }

@@ -14,7 +14,7 @@ pub use tasks::{save_now, shut_down, spawn};
 
 use crate::disk::{PersistenceDisk, write_all};
 use crate::log::LogFile;
-use crate::log::frame::{LogTag, opening};
+use crate::log::frame::{LogTag, OPENING_BYTES, opening};
 use crate::server::ServerCore;
 use std::io;
 use std::path::PathBuf;
@@ -31,6 +31,8 @@ fn create_log(disk: &dyn PersistenceDisk, path: PathBuf) -> io::Result<LogFile> 
     write_all(&*file, &opening)?;
     file.sync()?;
     let length = opening.len() as u64;
+    // The start tells unused logs by this length.
+    debug_assert_eq!(length, OPENING_BYTES);
     Ok(LogFile {
         file,
         path,

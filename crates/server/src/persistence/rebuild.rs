@@ -10,9 +10,6 @@ use std::path::Path;
 
 /// Writes another manifest: of the latest intact base, and of all logs from its number on; without
 /// a base, of all logs. An existing manifest is kept under another name.
-///
-/// An intact base holds everything that the logs before it hold: its number is that of the log that
-/// began at the same instant.
 pub(super) fn rebuild(disk: &dyn PersistenceDisk, directory: &Path) -> Result<Manifest, LoadError> {
     let path = directory.join(NAME);
     let io = |source| LoadError::Io {
@@ -38,7 +35,11 @@ pub(super) fn rebuild(disk: &dyn PersistenceDisk, directory: &Path) -> Result<Ma
         }
     };
     let base = bases.iter().copied().rev().find(is_whole);
+    // A base has the number of the log that began at the same instant, so that it holds everything
+    // that the logs before it hold.
     logs.retain(|&number| base.is_none_or(|base| number >= base));
+    debug_assert!(logs.is_sorted());
+    // Logs that begin before the oldest base need none.
     if base.is_none() && !bases.is_empty() && bases.first() <= logs.first() {
         return Err(LoadError::Refused {
             path,

@@ -55,6 +55,7 @@ pub fn start(server: &ServerCore, repeat: Repeat) -> Result<(), LoadError> {
     // Everything that counts has been read.
     remove_leftovers(&*options.disk, directory, manifest.as_ref()).map_err(io(directory))?;
     let manifest = manifest.filter(Manifest::has_log);
+    // The next snapshot would hold nothing that the files lack.
     server.keyspace.changes.store(0, Ordering::Relaxed);
     let mut state = server.persistence.state.lock();
     state.lock = Some(lock);
@@ -67,6 +68,8 @@ pub fn start(server: &ServerCore, repeat: Repeat) -> Result<(), LoadError> {
         return Ok(());
     }
     let number = state.next_number;
+    let is_new = |manifest: &Manifest| !manifest.holds(&log_name(number));
+    debug_assert!(manifest.as_ref().is_none_or(is_new));
     let (manifest, file) = open_log(server, &databases, manifest, number).map_err(io(directory))?;
     state.next_number = number + 1;
     state.manifest = manifest;
@@ -212,6 +215,8 @@ fn open_log(
         };
         return Ok((manifest, file));
     }
+    // Announced first: if the server is killed in between, the next start must not take the files
+    // for a log without a manifest.
     let begun = Manifest::default().with_begun(number);
     begun.replace(disk, directory)?;
     let mut manifest = Manifest::of(None, vec![log_name(number)]);
@@ -225,6 +230,7 @@ fn open_log(
         manifest.base = Some(base_name(number));
     }
     let file = create_log(disk, directory.join(log_name(number)))?;
+    // Last, because it may name only files that are on the medium.
     manifest.replace(disk, directory)?;
     Ok((manifest, file))
 }
@@ -236,11 +242,13 @@ fn give_up_log(
     directory: &Path,
     manifest: &Manifest,
 ) -> io::Result<()> {
+    debug_assert!(manifest.has_log());
     let disk = &*server.options.persistence.disk;
     let temporary = directory.join("dump.rdb.tmp");
     let codes = server.functions.codes();
     snapshot::take_exclusively(&server.keyspace, databases, &codes, disk, &temporary)?;
     disk.rename(&temporary, &dump(server))?;
+    // The log is given up only after the dump is on the medium.
     disk.sync_directory(directory)?;
     switch::retire(disk, directory, manifest)
 }

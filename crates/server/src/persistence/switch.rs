@@ -67,6 +67,7 @@ pub fn prepare(server: &ServerCore) -> Result<(), String> {
 /// # Errors
 /// Those of the disk. There is no log then.
 pub(super) fn turn_on(server: &ServerCore) -> io::Result<()> {
+    debug_assert!(!server.log.is_on());
     let options = &server.options.persistence;
     let (disk, directory) = (&*options.disk, options.directory());
     let (number, before) = {
@@ -75,11 +76,13 @@ pub(super) fn turn_on(server: &ServerCore) -> io::Result<()> {
         (state.next_number - 1, state.manifest.clone())
     };
     let (base, log) = (base_name(number), log_name(number));
+    debug_assert!(!before.holds(&base) && !before.holds(&log));
     let begun = before.clone().with_begun(number);
     let created = begun
         .replace(disk, directory)
         .and_then(|()| create_log(disk, directory.join(&log)));
     let result = created.and_then(|file| {
+        // The base has all commands before this instant, and the log all later ones.
         let at_instant = || {
             server.log.open(server.log.policy(), file);
             server.keyspace.set_logging(true);
@@ -146,6 +149,7 @@ pub(super) fn retire(
     directory: &Path,
     manifest: &Manifest,
 ) -> io::Result<()> {
+    // Before the files go: a manifest must not name files that are missing.
     Manifest::default().replace(disk, directory)?;
     for name in manifest.logs.iter().chain(&manifest.base) {
         // A file that stays only wastes space.

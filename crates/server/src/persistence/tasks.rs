@@ -74,6 +74,7 @@ fn keep(server: &ServerCore) {
     while !server.stopping.load(Ordering::Acquire) {
         std::thread::sleep(TICK);
         server.log.tend();
+        // As long as there is something to compact, each tick continues.
         compact_ticks = match compact_ticks {
             0 if server.keyspace.compact_for(COMPACTED) => 0,
             0 => COMPACT_TICKS,
@@ -202,6 +203,7 @@ pub fn save_now(server: &ServerCore, databases: &Databases) -> io::Result<()> {
         if state.status.running == Some(SnapshotTask::Save) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
+        // A save that is only scheduled would hold no more than this one.
         state.status.scheduled = state
             .status
             .scheduled
@@ -253,7 +255,9 @@ fn rewrite(server: &ServerCore) -> io::Result<()> {
         state.next_number += 1;
         (state.next_number - 1, state.manifest.clone())
     };
+    debug_assert!(!manifest.holds(&log_name(number)));
     let log = create_log(disk, directory.join(log_name(number)))?;
+    // The manifest must not reach the medium before the name of the log.
     disk.sync_directory(directory)?;
     manifest.push(log_name(number));
     manifest.replace(disk, directory)?;
@@ -344,7 +348,9 @@ impl ServerCore {
     fn note_end(&self, task: SnapshotTask, ok: bool) {
         let time = {
             let mut state = self.persistence.state.lock();
+            debug_assert_eq!(state.status.running, Some(task));
             state.last_attempt = Some(Instant::now());
+            // An attempt writes all data, so that failed ones are repeated more and more rarely.
             state.patience = match ok {
                 true => FIRST_PATIENCE,
                 false => (2 * state.patience).min(LONGEST_PATIENCE),
