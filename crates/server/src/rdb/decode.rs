@@ -116,6 +116,7 @@ fn expiring<R: Read>(source: &mut RdbSource<R>) -> Result<RdbValue, RdbError> {
 
 /// Reads fields, values and times alternating; 0 means no time.
 fn expiring_listpack<R: Read>(source: &mut RdbSource<R>) -> Result<RdbValue, RdbError> {
+    // Unlike in the other form, times are not relative to it.
     let _soonest_ms: [u8; 8] = source.array()?;
     let offset = source.offset();
     let elements = unpacked(source, listpack::read)?;

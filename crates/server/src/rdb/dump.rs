@@ -35,6 +35,7 @@ fn payload(value: &RdbValue, dialect: Dialect) -> Result<Vec<u8>, RdbError> {
     encode::write(value, dialect, &mut sink)?;
     end(
         sink,
+        // The oldest version that has the value's form, so that older servers restore the others.
         match (value, dialect) {
             (RdbValue::TimedHash(_), Dialect::Redis) => TIMED_VERSION,
             (RdbValue::TimedHash(_), Dialect::Valkey) => VALKEY_VERSION,
@@ -45,6 +46,7 @@ fn payload(value: &RdbValue, dialect: Dialect) -> Result<Vec<u8>, RdbError> {
 
 /// Ends a payload with its version and checksum.
 fn end(mut sink: RdbSink<Vec<u8>>, version: u32) -> Result<Vec<u8>, RdbError> {
+    debug_assert!(u16::try_from(version).is_ok());
     let [low, high, ..] = version.to_le_bytes();
     sink.bytes(&[low, high])?;
     sink.finish()
@@ -152,6 +154,7 @@ pub fn restore_within(payload: &[u8], room: u64) -> Result<RdbValue, RdbError> {
     }
     let value = decode::read(type_byte, 0, &mut source)?;
     let offset = source.offset();
+    debug_assert!(offset <= body.len() as u64);
     if offset != body.len() as u64 {
         return Err(RdbError::BadLength {
             what: "bytes after the value",

@@ -86,7 +86,9 @@ impl RdbHashTimes {
         (field, value, time_ms): (&[u8], &[u8], Option<u64>),
         sink: &mut RdbSink<W>,
     ) -> Result<(), RdbError> {
+        debug_assert!(time_ms.is_none_or(|time_ms| time_ms >= self.soonest_ms));
         if self.dialect == Dialect::Redis {
+            // 0 means no time, so that the first time is 1.
             let after_ms = |time_ms: u64| time_ms.saturating_sub(self.soonest_ms) + 1;
             sink.length(time_ms.map_or(0, after_ms))?;
         }

@@ -7,12 +7,17 @@
 
 /// The maximum number of bytes that one byte of input can become: 3 bytes refer to at most 264.
 const EXPANSION_MAX: usize = 88;
+
+// The longest reference has 7 in its upper bits and 255 in the byte that adds to it.
+const _: () = assert!(3 * EXPANSION_MAX == 7 + 255 + 2);
+
 /// The maximum of bytes reserved before anything has been restored: a length may be wrong even if
 /// the input is long enough for it.
 const RESERVED_BYTES: usize = 1 << 20;
 
 /// Restores `length` bytes; `None` if `input` does not hold exactly these.
 pub(super) fn decompress(input: &[u8], length: usize) -> Option<Vec<u8>> {
+    // A wrong length must be noticed before it costs memory.
     if length > input.len().saturating_mul(EXPANSION_MAX) {
         return None;
     }
@@ -38,6 +43,7 @@ pub(super) fn decompress(input: &[u8], length: usize) -> Option<Vec<u8>> {
                 (control >> 5) + usize::from(more) + 2,
             )?;
         }
+        // Checked at each step, because the input may restore 88 times its own length.
         if output.len() > length {
             return None;
         }
@@ -48,6 +54,7 @@ pub(super) fn decompress(input: &[u8], length: usize) -> Option<Vec<u8>> {
 /// Appends `count` bytes from `distance` bytes before the end on, which may overlap the appended
 /// bytes.
 fn repeat(output: &mut Vec<u8>, distance: usize, count: usize) -> Option<()> {
+    debug_assert!(distance > 0, "nothing to repeat");
     let start = output.len().checked_sub(distance)?;
     let mut remaining = count;
     // The bytes from `start` on are periodic, so that each iteration can copy all of them.

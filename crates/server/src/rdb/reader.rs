@@ -114,6 +114,7 @@ impl<R: Read> RdbReader<R> {
                 (digits.ok_or_else(bad_magic)?, READ_VALKEY_VERSIONS)
             }
         };
+        // `parse` alone would accept a sign.
         let version = std::str::from_utf8(digits)
             .ok()
             .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()))
@@ -200,6 +201,7 @@ impl<R: Read> RdbReader<R> {
 
     /// Reads a key and its value; `None` if it was skipped.
     fn entry(&mut self, type_byte: u8, offset: u64) -> Result<Option<RdbItem>, RdbError> {
+        // Taken even if the key is skipped, so that they do not pass to the next one.
         let attributes = std::mem::take(&mut self.attributes);
         let key = self.source.string()?;
         if let Some(kind) = kind::unsupported(type_byte, self.version) {
@@ -243,6 +245,7 @@ impl<R: Read> RdbReader<R> {
         if self.version < CHECKSUM_SINCE {
             return Ok(());
         }
+        // Before the stored checksum is read, which is not a part of the sum.
         let computed = self.source.checksum();
         let offset = self.source.offset();
         let stored = u64::from_le_bytes(self.source.array()?);

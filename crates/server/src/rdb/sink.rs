@@ -55,9 +55,11 @@ impl<W: Write> RdbSink<W> {
             self.empty_buffer()?;
         }
         if bytes.len() > BUFFER_BYTES {
+            // A copy into the buffer would save no call.
             return self.write(bytes);
         }
         self.buffer.extend_from_slice(bytes);
+        debug_assert!(self.buffer.len() <= BUFFER_BYTES);
         Ok(())
     }
 
@@ -117,6 +119,7 @@ fn integer(bytes: &[u8]) -> Option<i32> {
         return None;
     }
     let integer: i32 = std::str::from_utf8(bytes).ok()?.parse().ok()?;
+    // `+1`, `01` and `-0` parse, but a reader would restore another text.
     let text = itoa::Buffer::new().format(integer).as_bytes() == bytes;
     text.then_some(integer)
 }

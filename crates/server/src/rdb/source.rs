@@ -84,15 +84,20 @@ impl<R: Read> RdbSource<R> {
 
     /// Takes bytes that are available without another read, at most `wanted` and at least one.
     fn take_some(&mut self, wanted: usize) -> Result<&[u8], RdbError> {
+        debug_assert!(wanted > 0);
         if self.start == self.end {
             self.fill()?;
         }
+        debug_assert!(self.summed <= self.start && self.start < self.end);
+        debug_assert!(self.end <= self.buffer.len());
         let start = self.start;
         self.start += wanted.min(self.end - start);
         Ok(self.buffer.get(start..self.start).unwrap_or_default())
     }
 
     fn fill(&mut self) -> Result<(), RdbError> {
+        // The offset counts the whole buffer as taken.
+        debug_assert_eq!(self.start, self.end);
         self.add_to_sum();
         self.base += self.end as u64;
         (self.summed, self.start, self.end) = (0, 0, 0);
@@ -100,6 +105,7 @@ impl<R: Read> RdbSource<R> {
         loop {
             match self.input.read(&mut self.buffer) {
                 Ok(0) => return Err(RdbError::Truncated { offset }),
+                // Safe code may implement `Read` wrongly, and return more than the buffer has.
                 Ok(count) => {
                     self.end = count.min(self.buffer.len());
                     return Ok(());

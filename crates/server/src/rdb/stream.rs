@@ -103,6 +103,7 @@ pub(super) fn read<R: Read>(
     parts.groups = repeated(source, |source| {
         group(has_counters, has_active_times, source)
     })?;
+    // The correction overwrites the number that the file has.
     let said = parts.len;
     if parts.correct().is_none() {
         return Err(RdbError::BadLength {

@@ -285,6 +285,7 @@ impl<W: Write> RdbWriter<W> {
     }
 
     fn is_score_due(&self) -> bool {
+        debug_assert!(!self.scored || self.times.is_none());
         self.scored && self.remaining % 2 == 1
     }
 

@@ -15,6 +15,7 @@ pub(in crate::rdb) fn read(bytes: &[u8], offset: u64) -> Result<Vec<Vec<u8>>, Rd
         8 => |slice| slice.i64(),
         _ => return Err(slice.bad_length(integer_bytes as u64)),
     };
+    // Before memory is reserved, because the count may be wrong.
     if count.checked_mul(integer_bytes) != Some(slice.remaining()) {
         return Err(slice.bad_length(count as u64));
     }

@@ -21,6 +21,7 @@ pub(in crate::rdb) fn read(
     slice.total()?;
     let announced = u16::from_le_bytes(slice.array()?);
     let before = elements.len();
+    // An entry has two bytes at least, so that a wrong number reserves little.
     elements.reserve(usize::from(announced).min(slice.remaining() / 2));
     loop {
         let remaining = slice.remaining();

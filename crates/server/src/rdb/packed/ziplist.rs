@@ -24,6 +24,7 @@ pub(in crate::rdb) fn read(
     slice.u32()?;
     let announced = u16::from_le_bytes(slice.array()?);
     let before = elements.len();
+    // An entry has two bytes at least, so that a wrong number reserves little.
     elements.reserve(usize::from(announced).min(slice.remaining() / 2));
     let mut length_before = 0;
     loop {
@@ -57,6 +58,7 @@ fn entry(slice: &mut RdbPackedReader<'_>) -> Result<Vec<u8>, RdbError> {
         0xd0 => return Ok(decimal(slice.i32()?)),
         0xe0 => return Ok(decimal(slice.i64()?)),
         0xf0 => return Ok(decimal(slice.i24()?)),
+        // 0 is 0xf1, because 0xf0 is another form.
         0xf1..=0xfd => return Ok(decimal((form & 0x0f) - 1)),
         0xfe => return Ok(decimal(slice.u8()?.cast_signed())),
         _ => return Err(slice.bad_encoding(form)),

@@ -25,6 +25,7 @@ pub(in crate::rdb) fn read(bytes: &[u8], offset: u64) -> Result<Pairs, RdbError>
         };
         let unused = slice.u8()?;
         let value = slice.take(length)?.to_vec();
+        // The room that a longer value has left.
         slice.take(unused.into())?;
         fields.push((field, value));
     }
