@@ -31,6 +31,10 @@ use std::time::Instant;
 /// The number of clocks without a limit of memory: 256 KiB.
 const CLOCKS_MIN: usize = 1 << 16;
 const CLOCKS_MAX: usize = 1 << 28;
+
+// A mask selects the clock of a hash.
+const _: () = assert!(CLOCKS_MIN.is_power_of_two() && CLOCKS_MAX.is_power_of_two());
+
 /// Bytes of `maxmemory` for each clock.
 const LIMIT_BYTES_PER_CLOCK: u64 = 64;
 /// Bytes of `maxmemory` for each byte of the sketch.
@@ -163,6 +167,7 @@ impl KeyUseRecorder<'_> {
     #[expect(clippy::indexing_slicing, reason = "the mask is less than the length")]
     fn clock(&self, hash: u64) -> &AtomicU32 {
         let clocks = &self.tables.clocks;
+        debug_assert!(clocks.len().is_power_of_two());
         // The sketch uses the high bits to choose its blocks, and the low ones to tell keys apart.
         &clocks[(hash >> 16) as usize & (clocks.len() - 1)]
     }

@@ -57,6 +57,7 @@ struct EvictionHand {
 
 impl EvictionHands {
     fn next(&mut self, databases: &Databases, expiring: bool) -> Option<Place> {
+        // Keys and notes are in different indexes, so that a position in one is none in the other.
         if self.expiring != expiring {
             self.hands = Default::default();
             self.expiring = expiring;
@@ -73,6 +74,7 @@ impl EvictionHand {
             self.jump(databases, expiring);
             let (first, after) = (self.after.0, std::mem::take(&mut self.after.1));
             self.read_on(databases, expiring, first, Bound::Excluded(&after));
+            // The last step leads to the first database again, whose keys up to the hand are left.
             for step in 1..=DATABASES {
                 if !self.read.is_empty() {
                     break;
@@ -115,6 +117,8 @@ impl EvictionHand {
             return;
         };
         let (database, after) = &self.after;
+        // The same walk, led to the current position, has the probability with which a random one
+        // ends there. A position whose index is empty is left in any case.
         let here = walk_in(*database, Some(after)).map_or(f64::INFINITY, |(_, here)| here);
         if rand::random::<f64>() < (here - there).exp() {
             self.after = (number, key);
@@ -178,6 +182,7 @@ impl EvictionCriteria<'_> {
     fn is(&self, databases: &Databases, (number, key): &Place) -> bool {
         let may = |record: ValueRecord<'_>| {
             let expires = record.expires_at_ms.is_some() || !self.policy.is_volatile();
+            // The tiers of a value are in their order, memory first.
             let coldest = || self.keyspace.tiers_of_record(&record).pop();
             expires && self.tier.is_none_or(|tier| coldest() == Some(tier))
         };
@@ -235,9 +240,11 @@ impl EvictionPool {
     }
 
     fn offer(&mut self, score: u64, place: Place) {
+        // Hands may visit a key twice, and the pool is small.
         if self.0.iter().any(|(_, other)| *other == place) {
             return;
         }
+        debug_assert!(self.0.len() <= POOL_MAX && self.0.is_sorted_by_key(|(score, _)| *score));
         let position = self.0.partition_point(|(other, _)| *other < score);
         if self.0.len() < POOL_MAX {
             self.0.insert(position, (score, place));

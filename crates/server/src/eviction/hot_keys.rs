@@ -97,9 +97,11 @@ impl HotKeys {
                 None => all.push(counter.clone()),
             }
         }
+        // Samples are skipped while the lock is held.
         drop(windows);
         all.sort_by(|a, b| (b.samples, &a.key).cmp(&(a.samples, &b.key)));
         all.truncate(count);
+        // A rate over less than a second would be noise.
         let seconds = lasted.as_secs_f64().max(1.0);
         let hot = all.into_iter().map(|counter| HotKey {
             database: counter.database,
@@ -133,6 +135,7 @@ impl HotKeyWindows {
 
 impl HotKeyCounters {
     fn count(&mut self, hash: u32, database: usize, key: &[u8]) {
+        debug_assert_eq!(self.hashes.len(), self.all.len());
         if let Some(known) = self.find(hash, database, key) {
             known.samples += 1;
         } else if self.all.len() < COUNTERS {
@@ -174,6 +177,7 @@ impl HotKeyCounters {
     /// Returns the position of a counter that is not greater than any other. Counters only grow, so
     /// that the search continues at the end of the last one.
     fn least(&mut self) -> usize {
+        debug_assert!(!self.all.is_empty(), "the search would not end");
         loop {
             let rest = self.all.get(self.position..).unwrap_or_default();
             let floor = self.floor;
@@ -182,7 +186,9 @@ impl HotKeyCounters {
                 return self.position;
             }
             self.position = 0;
-            self.floor = self.all.iter().map(|it| it.samples).min().unwrap_or(0);
+            let least = self.all.iter().map(|it| it.samples).min().unwrap_or(0);
+            debug_assert!(least >= self.floor, "a counter has become less");
+            self.floor = least;
         }
     }
 }

@@ -336,6 +336,7 @@ impl Eviction {
         access: &KeyUseStatistics,
         mut carry: Option<&mut dyn FnMut(&Databases)>,
     ) -> bool {
+        debug_assert!(keys.is_exclusive());
         let keyspace = keys.keyspace();
         // The timed checks alone are too few while keys arrive fast, or while their thread does not
         // run.
@@ -344,6 +345,7 @@ impl Eviction {
         }
         let limit = match self.usable_bytes() {
             0 => u64::MAX,
+            // Without any key it would not fit either.
             limit if limit <= bytes => return false,
             limit => limit - bytes,
         };

@@ -58,6 +58,7 @@ impl MaxmemoryPolicy {
 
     pub(super) fn from_number(number: u8) -> MaxmemoryPolicy {
         let policy = MaxmemoryPolicy::ALL.get(usize::from(number));
+        debug_assert!(policy.is_some_and(|&policy| policy as u8 == number));
         policy.copied().unwrap_or_default()
     }
 

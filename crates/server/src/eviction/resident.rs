@@ -84,10 +84,13 @@ impl WithheldPart {
         let most = most(limit, base);
         let withheld = self.bytes();
         if resident <= most {
+            // Rounded up, so that the last bytes of the part are released, too.
             let less = (most - resident).div_ceil(FREED_PART).min(withheld);
             self.bytes.store(withheld - less, Ordering::Relaxed);
             return false;
         }
+        // Only a part of the excess: a page returns to the system after everything in it is freed,
+        // so that the effect comes late.
         let aim = used.saturating_sub((resident - most) / STEP_PART);
         let wanted = limit.saturating_sub(aim).min(limit - limit / KEPT_PART);
         self.bytes.store(wanted.max(withheld), Ordering::Relaxed);

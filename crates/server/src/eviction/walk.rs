@@ -30,6 +30,7 @@ pub fn walk(
             position
         };
         let (low, high) = (symbol(&first), symbol(&last));
+        debug_assert!(low < high);
         let chosen = choose(shared, low, high).clamp(low, high);
         let next = index.successor(&position(chosen, b"")).ok()??.0;
         let landed = symbol(&next);
@@ -40,6 +41,7 @@ pub fn walk(
             let before = index.predecessor(&position(landed - 1, after)).ok()??;
             Some(symbol(&before.0).clamp(low, landed - 1))
         };
+        // All symbols after the previous one that exists lead here.
         let gap = before.map_or(landed + 1, |before| landed.saturating_sub(before).max(1));
         probability += (f64::from(gap) / f64::from(high - low + 1)).ln();
         last = match landed {

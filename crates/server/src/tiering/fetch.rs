@@ -62,6 +62,7 @@ impl<W> Fetcher<W> {
     pub fn ask(&self, who: W, held: Vec<ColdPlaceGuard>) {
         let places: Vec<ColdPlace> = held.iter().map(ColdPlaceGuard::place).collect();
         let count = places.len();
+        debug_assert!(count > 0, "no job would notify the client");
         let fetch = Arc::new(ParkedFetch {
             who,
             left: AtomicUsize::new(count),
@@ -82,6 +83,7 @@ impl<W> Fetcher<W> {
     /// Takes the next job. Waits briefly if there is none.
     fn next(&self) -> Option<ParkedFetchJob<W>> {
         let mut queue = self.queue.lock();
+        // Not for ever, because the stop of the server sends no signal.
         if queue.is_empty() {
             self.wanted.wait_for(&mut queue, TICK);
         }
@@ -117,7 +119,9 @@ impl<W> ParkedFetchJob<W> {
     /// one.
     fn end(self, tell: &impl Fn(&W, Vec<ColdPlaceGuard>)) {
         let fetch = self.fetch;
-        if fetch.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let left = fetch.left.fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(left > 0, "more values than were requested");
+        if left == 1 {
             tell(&fetch.who, std::mem::take(&mut fetch.held.lock()));
         }
     }

@@ -54,15 +54,18 @@ impl KeyspaceWalk {
         count: usize,
         mut visit: impl FnMut(KeyspaceWalkEntry<'_>) -> KeyspaceWalkVisit,
     ) {
+        debug_assert!(self.after.is_none() || self.within.is_none());
         let mut left = count;
         while left > 0 {
             let Some(database) = databases.get(self.database) else {
                 self.database = 0;
                 self.rounds += 1;
+                // The caller evaluates a round before the next one begins.
                 return;
             };
             let (after, within) = (self.after.take(), self.within.take());
             let start = match (&within, &after) {
+                // Some of the nodes of this key were visited already.
                 (Some((key, _)), _) => Bound::Included(key.as_slice()),
                 (None, Some(after)) => Bound::Excluded(after.as_slice()),
                 (None, None) => Bound::Unbounded,

@@ -58,6 +58,7 @@ impl MoverKeyspaceAccess<'_> {
             }
             MoverKeyspaceAccess::Each => {
                 let databases = keyspace.share();
+                // The phase first: a thread that holds a stripe must not wait for a phase.
                 let stripe = keyspace.stripes.of(moving.key());
                 let held = keyspace.stripes.lock(stripe);
                 let published = moving.publish(&databases, place);

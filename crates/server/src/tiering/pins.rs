@@ -19,6 +19,7 @@ impl Pins {
     /// Pins a key of a database. Returns false if there are too many.
     pub fn pin(&self, database: usize, key: &[u8]) -> bool {
         let mut keys = self.keys.lock();
+        debug_assert_eq!(self.count(), keys.len());
         if keys.len() >= PINS_MAX {
             return false;
         }
@@ -30,6 +31,7 @@ impl Pins {
     /// Unpins a key. Returns true if it was pinned.
     pub fn unpin(&self, database: usize, key: &[u8]) -> bool {
         let mut keys = self.keys.lock();
+        debug_assert_eq!(self.count(), keys.len());
         let was_pinned = keys.remove(&(database, key.to_vec()));
         self.count.store(keys.len(), Ordering::Relaxed);
         was_pinned
@@ -37,6 +39,7 @@ impl Pins {
 
     /// Returns true if a key is pinned.
     pub fn has(&self, database: usize, key: &[u8]) -> bool {
+        // Most servers have no pins, and then need no lock.
         self.count() > 0 && self.keys.lock().contains(&(database, key.to_vec()))
     }
 

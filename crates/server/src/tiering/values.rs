@@ -154,6 +154,8 @@ impl KeyspaceValues<'_> {
                     met.push(VisitedKey { key, at });
                 });
                 let count = met.len() - before;
+                debug_assert!(count <= entry.nodes.1);
+                // The first node counts as the key itself.
                 self.nodes.met(count - usize::from(from == 0).min(count));
                 KeyspaceWalkVisit { count, next }
             }
@@ -186,6 +188,7 @@ impl<'s> MovableValues for KeyspaceValues<'s> {
     }
 
     fn size(&self) -> StoreMemorySize {
+        // Records that moves have replaced would count as memory in use.
         self.hold.free_replaced(self.keyspace);
         self.hold.enter(self.keyspace, |databases| {
             let index = databases.iter().map(Database::used_bytes).sum::<usize>();
