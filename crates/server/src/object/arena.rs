@@ -68,6 +68,7 @@ fn split(location: Location) -> (usize, usize) {
 }
 
 fn join(page: u32, offset: usize) -> Location {
+    debug_assert!(offset < PAGE_BYTES && offset.is_multiple_of(1 << UNIT_BITS));
     Location::from(page) << PAGE_BITS | (offset >> UNIT_BITS) as Location
 }
 
@@ -129,6 +130,7 @@ impl<A: Allocator + Clone> BlobArena<A> {
         if need > PAGE_BYTES {
             self.begin_page(PAGE_BYTES);
         } else if need > old {
+            // Only a page that began small grows.
             let grown = need.max(2 * old).min(PAGE_BYTES);
             lengthen(&mut page.block, grown);
             self.block_bytes += grown - old;
@@ -178,6 +180,7 @@ impl<A: Allocator + Clone> BlobArena<A> {
         page.live -= padded(bytes) as u32;
         let (live, used) = (page.live as usize, page.used as usize);
         if number != self.current {
+            // No blob has to move.
             if live == 0 {
                 self.take_page(number);
                 self.vacate(number);
@@ -188,6 +191,7 @@ impl<A: Allocator + Clone> BlobArena<A> {
         if live == 0 && used <= SWEEP_BYTES_MIN {
             page.used = 0;
         }
+        // Later than other pages, because more blobs may still come to this one.
         (used > SWEEP_BYTES_MIN && live * 4 < used).then_some(number)
     }
 
@@ -214,6 +218,7 @@ impl<A: Allocator + Clone> BlobArena<A> {
         self.block_bytes -= block.len();
         block.truncate(used);
         if number == self.current {
+            // The live blobs go there next.
             let room = (2 * live).next_power_of_two();
             self.begin_page(room.clamp(PAGE_BYTES_MIN, PAGE_BYTES));
         }

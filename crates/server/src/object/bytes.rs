@@ -46,6 +46,7 @@ pub(super) fn write_varint(mut value: usize, target: &mut [u8]) -> usize {
 #[inline]
 pub(super) fn read_varint(bytes: &[u8], at: usize) -> (usize, usize) {
     let first = bytes[at];
+    // Nearly all lengths take one byte.
     if first < 0x80 {
         return (usize::from(first), at + 1);
     }

@@ -144,6 +144,7 @@ impl StoredObject {
                 StreamObject::thaw(&mut source, &heap).map(|it| StoredObject::Stream(Box::new(it)))
             }
         };
+        // Bytes behind the object are damage, and no key has an empty container.
         object
             .filter(|object| {
                 source.left() == 0 && (kind == RedisType::Stream || !object.is_empty())

@@ -123,11 +123,13 @@ impl<A: Allocator + Clone> PackedStrings<A> {
     /// Reads frozen elements into exactly as much memory as they need.
     pub fn thaw(source: &mut FrozenReader<'_>, heap: A) -> Option<Self> {
         let count = source.count()?;
+        // The lengths are added up first, so that the block never grows.
         let mut ahead = source.clone();
         let mut bytes: usize = 0;
         for _ in 0..count {
             bytes += packed_bytes(ahead.bytes()?.len());
         }
+        // Positions have four bytes.
         u32::try_from(bytes).ok()?;
         let mut packed = PackedStrings::with_capacity_in(bytes, heap);
         for _ in 0..count {
@@ -262,11 +264,13 @@ impl<A: Allocator + Clone> PackedStrings<A> {
         let at = position.0 as usize;
         let old = read_element(self.elements(), at).1 - at;
         let size = packed_bytes(element.len());
+        // The difference is made where the old element begins, because all of it is overwritten.
         if size > old {
             self.open(at, size - old);
         } else {
             self.close(at, old - size);
         }
+        // `write` counts a further element.
         self.len -= 1;
         self.write(self.start as usize + at, element, size);
         self.shrink();
@@ -299,6 +303,7 @@ impl<A: Allocator + Clone> PackedStrings<A> {
     /// Removes all elements for which `keep`, which sees them in order, returns false.
     pub fn retain(&mut self, mut keep: impl FnMut(&[u8]) -> bool) {
         let end = self.end as usize;
+        // One pass: an element moves at most once, however many are removed before it.
         let (mut read, mut write) = (self.start as usize, self.start as usize);
         while read < end {
             let (element, next) = read_element(&self.block[..end], read);
@@ -329,6 +334,7 @@ impl<A: Allocator + Clone> PackedStrings<A> {
 
     /// Appends all elements of `other`.
     pub fn append(&mut self, other: &Self) {
+        // Lengths and distances are relative, so that packed elements are copied as they are.
         let elements = other.elements();
         self.reserve_back(elements.len());
         let end = self.end as usize;
@@ -338,6 +344,7 @@ impl<A: Allocator + Clone> PackedStrings<A> {
     }
 
     fn remove_between(&mut self, position: PackedPosition, end: PackedPosition, count: usize) {
+        debug_assert!(position <= end && count <= self.len());
         self.close(position.0 as usize, (end.0 - position.0) as usize);
         self.len -= count as u32;
         self.shrink();
@@ -346,6 +353,7 @@ impl<A: Allocator + Clone> PackedStrings<A> {
     /// Writes an element of packed size `size` at `at` of the block, and counts it.
     #[inline]
     fn write(&mut self, at: usize, element: &[u8], size: usize) {
+        debug_assert_eq!(size, packed_bytes(element.len()));
         let target = &mut self.block[at..at + size];
         let head = write_varint(element.len(), target);
         let body = head + element.len();
@@ -384,6 +392,7 @@ impl<A: Allocator + Clone> PackedStrings<A> {
             self.block.copy_within(from + size..end, from);
             self.end -= size as u32;
         }
+        // Like a new sequence, an empty one has all its room at the end.
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         }
@@ -403,14 +412,15 @@ impl<A: Allocator + Clone> PackedStrings<A> {
         }
     }
 
-    /// Makes room for `size` bytes at one end. If the other end has plenty, half of the rest is
-    /// moved over: each such move is paid for by the pushes that fill this half, also when they
-    /// alternate between the ends. Otherwise the block grows, mostly at the end that needs room.
+    /// Makes room for `size` bytes at one end: takes it from the other end if that has plenty.
+    /// Otherwise the block grows, mostly at the end that needs room.
     #[cold]
     fn make_room(&mut self, size: usize, front: bool) {
         let (live, old) = (self.byte_len(), self.block.len());
         let grown = grown(old, live + size);
         let start = if grown <= old || old - live >= size + live / 2 {
+            // Half of the rest is moved over. The move is paid for by the pushes that fill this
+            // half, also when they alternate between the ends.
             let rest = old - live - size;
             if front { size + rest / 2 } else { rest / 2 }
         } else {
@@ -437,6 +447,7 @@ impl<A: Allocator + Clone> PackedStrings<A> {
         }
         let start = self.start as usize;
         self.block.copy_within(start..start + live, 0);
+        // As much room again, so that the next push does not grow the block.
         self.block.truncate(2 * live);
         self.block.shrink_to_fit();
         (self.start, self.end) = (0, live as u32);
@@ -455,6 +466,7 @@ impl<A: Allocator + Clone> PackedStrings<A> {
 
 /// Returns the new size of a block of `old` bytes that must hold `need`.
 fn grown(old: usize, need: usize) -> usize {
+    // A new block often keeps its first size.
     if old == 0 {
         need
     } else if need <= BLOCK_BYTES {

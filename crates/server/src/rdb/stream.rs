@@ -113,6 +113,7 @@ pub(super) fn read<R: Read>(
         });
     }
     if !has_counters {
+        // Redis estimates it in the same way for files of earlier versions.
         let progress = StreamCounters {
             len: parts.len,
             first_id: parts.first_id,

@@ -81,6 +81,7 @@ impl FieldNotes {
     /// Returns the first notes up to now, at most `limit` of them.
     pub fn due(&self, now_ms: u64, limit: usize) -> Vec<DueNote> {
         let notes = self.notes.lock();
+        // All numbers are included, and thus all notes of this millisecond.
         let due = notes.keys.range(..=(now_ms, u64::MAX)).take(limit);
         due.map(|(&place, key)| DueNote {
             place,
@@ -100,7 +101,8 @@ impl FieldNotes {
         let place = (time_ms, notes.next_number);
         notes.next_number += 1;
         notes.key_bytes += key.len();
-        notes.keys.insert(place, key.into());
+        let before = notes.keys.insert(place, key.into());
+        debug_assert!(before.is_none(), "two notes have one number");
         self.publish(&notes);
         FieldNote {
             notes: Arc::clone(self),
@@ -117,6 +119,7 @@ impl FieldNotes {
     }
 
     fn publish(&self, notes: &Notes) {
+        // The caller holds the lock, so that no older time overwrites this one.
         let first = notes.keys.first_key_value();
         let soonest = first.map_or(u64::MAX, |(&(time_ms, _), _)| time_ms);
         self.soonest_ms.store(soonest, Ordering::Release);

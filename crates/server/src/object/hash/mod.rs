@@ -222,6 +222,7 @@ impl<A: Allocator + Clone> Hash<A> {
 
     /// Removes `field`. Returns true if it had a value.
     pub fn remove(&mut self, field: &[u8]) -> bool {
+        // First, because it may change the form.
         self.forget_time(field);
         match &mut self.form {
             HashForm::Timed(timed) => timed.fields.remove(field),
@@ -253,6 +254,7 @@ impl<A: Allocator + Clone> Hash<A> {
     fn parts(&self) -> (&HashForm<A>, Option<&TimedHash<A>>) {
         match &self.form {
             HashForm::Timed(timed) => {
+                // If all fields are seen, no time needs to be looked up.
                 let says = Some(&**timed).filter(|timed| timed.over() > 0);
                 (&timed.fields.form, says)
             }
@@ -351,6 +353,7 @@ impl<A: Allocator + Clone> Hash<A> {
         };
         match form {
             HashForm::Small(packed) => {
+                // As in Redis, a packed object is visited in one step.
                 for (_, field, value) in packed.pairs() {
                     visit(field, value);
                 }

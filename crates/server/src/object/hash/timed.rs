@@ -70,6 +70,7 @@ impl<A: Allocator + Clone> TimedHash<A> {
 
     /// Returns the number of fields that are not seen.
     pub(super) fn over(&self) -> usize {
+        // Usually no field has expired, and the first time decides.
         if self
             .soonest_ms()
             .is_none_or(|soonest| soonest > self.now_ms)
@@ -178,6 +179,7 @@ impl<A: Allocator + Clone> Hash<A> {
 
     /// Ensures that the hash of `key` has a note among `notes`, if any of its fields expires.
     pub fn note_in(&mut self, notes: &Arc<FieldNotes>, key: &[u8]) {
+        // A note that is early enough stays: a hash whose times are prolonged pays only for them.
         if let HashForm::Timed(timed) = &mut self.form
             && let Some(soonest) = timed.soonest_ms()
             && !timed
@@ -230,6 +232,7 @@ impl<A: Allocator + Clone> Hash<A> {
         if !matches!(&self.form, HashForm::Timed(timed) if timed.times.is_empty()) {
             return;
         }
+        // A placeholder, which takes no memory, while the form is taken out of its box.
         let empty = HashForm::Small(PackedStrings::new_in(self.heap().clone()));
         if let HashForm::Timed(timed) = std::mem::replace(&mut self.form, empty) {
             self.form = Box::into_inner(timed).fields.form;

@@ -109,6 +109,7 @@ impl<A: Allocator + Clone> ListChunk<A> {
     /// Returns the elements, to be changed.
     #[inline]
     pub(super) fn change(&mut self) -> &mut PackedStrings<A> {
+        // A move misses a change only if there are exactly 2^32 of them meanwhile.
         self.version = self.version.wrapping_add(1);
         match &mut self.body {
             Body::Here(elements) => elements,
@@ -131,6 +132,7 @@ impl<A: Allocator + Clone> ListChunk<A> {
         };
         let elements = Self::read(&cold.away, heap)?;
         let bytes = elements.memory_bytes();
+        // A move that has begun must end without effect.
         self.version = self.version.wrapping_add(1);
         self.body = Body::Here(elements);
         Ok(bytes)

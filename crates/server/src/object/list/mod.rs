@@ -105,9 +105,10 @@ impl<A: Allocator + Clone> ListObject<A> {
         Some(list)
     }
 
-    /// Creates a chunk for one element. The first chunk grows as needed; a list that has several
-    /// will probably fill the next one, too.
+    /// Creates a chunk for one element.
     fn begin_chunk(&self, limit: ChunkLimit, element: &[u8]) -> PackedStrings<A> {
+        // The first chunk grows as needed. A list that has several will probably fill the next one,
+        // too.
         let is_full_soon = self.chunks.len() > 0 && limit.entries_max == usize::MAX;
         let bytes = if is_full_soon { limit.bytes_max } else { 0 };
         let bytes = bytes.max(packed_bytes(element.len()));
@@ -183,6 +184,7 @@ impl<A: Allocator + Clone> ListObject<A> {
             left -= chunk.len();
             self.chunks.pop_front();
         }
+        debug_assert_eq!(left, 0, "the chunks have fewer elements than the list");
     }
 
     /// Removes the last `count` elements, or all if there are fewer.
@@ -200,6 +202,7 @@ impl<A: Allocator + Clone> ListObject<A> {
             left -= chunk.len();
             self.chunks.pop_back();
         }
+        debug_assert_eq!(left, 0, "the chunks have fewer elements than the list");
     }
 
     /// Keeps the elements `start..end`.
@@ -208,6 +211,7 @@ impl<A: Allocator + Clone> ListObject<A> {
         if start >= end {
             return self.remove_front(self.len);
         }
+        // The back first, because the indexes count from the front.
         self.remove_back(self.len - end);
         self.remove_front(start);
     }
@@ -259,6 +263,8 @@ impl<A: Allocator + Clone> ListObject<A> {
         let position = chunk.position(within);
         let old = packed_bytes(chunk.at(position).len());
         let bytes = chunk.byte_len() - old + packed_bytes(element.len());
+        // An element that would make the chunk too large goes where an insertion puts it. A chunk
+        // of one element may have any size.
         if bytes <= limits.list_chunk.bytes_max || chunk.len() == 1 {
             chunk.replace(position, element);
         } else {
@@ -392,6 +398,7 @@ impl<A: Allocator + Clone> ListObject<A> {
     /// in memory.
     fn merge_chunks(&mut self, limit: ChunkLimit) {
         let mut kept = 0;
+        // Each chunk is taken from the front and put back at the end, so that none moves twice.
         for _ in 0..self.chunks.len() {
             let Some(chunk) = self.chunks.pop_front() else {
                 return;
@@ -432,6 +439,7 @@ impl<A: Allocator + Clone> ListObject<A> {
     fn walk(&self, index: usize, reverse: bool) -> Iter<'_, A> {
         let mut iter = Iter {
             chunks: &self.chunks,
+            // The last chunk in this direction, after which there is none.
             number: if reverse { 0 } else { self.chunks.len() },
             elements: Elements::default(),
             reverse,
@@ -486,6 +494,7 @@ impl<'a, A: Allocator + Clone> Iterator for Iter<'a, A> {
             if element.is_some() {
                 return element;
             }
+            // To add the largest number is to subtract one.
             let step = if self.reverse { usize::MAX } else { 1 };
             let number = self.number.wrapping_add(step);
             self.elements = self.chunks.get(number)?.elements().iter();

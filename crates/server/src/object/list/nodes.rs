@@ -55,6 +55,7 @@ impl<A: Allocator + Clone> ListObject<A> {
             }
             ObjectPart::Range(start, stop) => {
                 let (start, stop) = (self.chunk_of(start), self.chunk_of(stop));
+                // Indexes that cross touch nothing.
                 numbers.push(start..(stop + 1).max(start));
             }
             ObjectPart::Cuts(start, stop) => {
@@ -187,6 +188,7 @@ impl<A: Allocator + Clone> ListObject<A> {
 
 impl<A: Allocator + Clone> TieredObject for ListObject<A> {
     fn is_attended(&self) -> bool {
+        // Chunks count their uses from the beginning.
         true
     }
 
@@ -230,6 +232,7 @@ impl<A: Allocator + Clone> TieredObject for ListObject<A> {
     }
 
     fn end_loan(&mut self) {
+        // Nothing records which chunks were lent.
         for number in 0..self.chunks.len() {
             self.chunk_mut(number).end_loan();
         }
@@ -289,6 +292,7 @@ impl<A: Allocator + Clone> TieredObject for ListObject<A> {
     fn copy_node(&self, number: u64, hint: usize, out: &mut Vec<u8>) -> Option<ObjectNodeCopy> {
         let index = self.find_node(number, hint)?;
         let chunk = self.chunks.get(index)?;
+        // The caller reads a cold chunk from its place after it has left the lock.
         if !chunk.is_cold() {
             chunk.elements().freeze(out);
         }

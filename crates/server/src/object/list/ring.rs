@@ -38,6 +38,7 @@ impl<T, A: Allocator> SlotRing<T, A> {
 
     #[inline]
     fn slot(&self, index: usize) -> usize {
+        debug_assert!(self.first < self.slots.len() && index <= self.slots.len());
         let slot = self.first + index;
         if slot < self.slots.len() {
             slot
@@ -104,6 +105,7 @@ impl<T, A: Allocator> SlotRing<T, A> {
 
     /// Inserts an element before that at `index`. Linear in the number of elements after it.
     pub(in crate::object) fn insert(&mut self, index: usize, element: T) {
+        debug_assert!(index <= self.len);
         self.push_back(element);
         for index in (index + 1..self.len).rev() {
             let (slot, before) = (self.slot(index), self.slot(index - 1));
@@ -132,6 +134,7 @@ impl<T, A: Allocator> SlotRing<T, A> {
         if self.len < self.slots.len() {
             return;
         }
+        // The elements that are in front would otherwise be separated from the others.
         self.slots.rotate_left(self.first);
         self.first = 0;
         let slots = (2 * self.len).max(SLOTS_MIN);

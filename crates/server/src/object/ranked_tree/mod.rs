@@ -101,7 +101,9 @@ impl<A: Allocator + Clone> RankedTree<A> {
             let child = tree.leaves.len() as u32;
             let mut leaf = RankedTreeLeaf::EMPTY;
             for entry in entries.by_ref().take(count) {
-                leaf.insert(leaf.len(), entry);
+                let at = leaf.len();
+                debug_assert!(at == 0 || leaf.scores[at - 1] <= entry.0);
+                leaf.insert(at, entry);
             }
             leaf.previous = child.checked_sub(1).unwrap_or(NONE);
             leaf.next = child + 1;
@@ -125,6 +127,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
         }
         tree.root = slots[0].child;
         tree.len = slots[0].count;
+        debug_assert_eq!(tree.len(), len, "fewer entries than announced");
         tree
     }
 
@@ -213,6 +216,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
 
     /// Inserts an entry at a position given as for [`RankedTree::rank`]. Logarithmic.
     pub fn insert(&mut self, score: f64, is_before: impl Fn(u32) -> bool, id: u32) {
+        debug_assert!(!score.is_nan());
         if self.root == NONE {
             self.root = self.take_leaf();
         }
@@ -225,11 +229,13 @@ impl<A: Allocator + Clone> RankedTree<A> {
                 None => {
                     let parent = &mut self.inners[number as usize];
                     parent.counts[index as usize] += 1;
+                    // The first entry of a node is copied into the slots above it.
                     if path.index == 0 {
                         self.refresh(number, index as usize, level);
                     }
                 }
                 Some(slot) => {
+                    // The child has given entries to the new one.
                     self.refresh(number, index as usize, level);
                     split = self.insert_in_inner(number, index as usize + 1, slot, level);
                 }
@@ -352,6 +358,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
         for step in 0..self.levels as usize {
             let inner = &self.inners[path.leaf as usize];
             let len = inner.len();
+            // The first slot does not count: the first child also has the place before all entries.
             let index = partition(&inner.scores[1..len], &inner.ids[1..len], score, is_before);
             path.descend(step, inner, index);
         }
@@ -359,6 +366,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
     }
 
     fn path_to_rank(&self, rank: usize) -> RankedTreePath {
+        debug_assert!(rank < self.len());
         let (mut path, mut left) = (self.begin_path(), rank);
         for step in 0..self.levels as usize {
             let inner = &self.inners[path.leaf as usize];
@@ -417,6 +425,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
             leaf.insert(index, entry);
             return None;
         }
+        // Appends in order would otherwise leave a trail of half-full leaves.
         let is_append = leaf.next == NONE && index == LEAF_ENTRIES;
         let middle = if is_append {
             LEAF_ENTRIES
@@ -543,6 +552,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
     }
 
     fn take_leaf(&mut self) -> u32 {
+        // At the end of the list is `NONE`, which is no index.
         if let Some(leaf) = self.leaves.get_mut(self.free_leaf as usize) {
             let number = std::mem::replace(&mut self.free_leaf, leaf.next);
             *leaf = RankedTreeLeaf::EMPTY;

@@ -45,9 +45,6 @@ pub(super) struct RankedTreeSlot {
 
 /// Returns the number of the entries, which are in order, before a position: those with a lesser
 /// score, and of those with this `score` the ones for which `is_before` returns true.
-///
-/// All scores are compared instead of a binary search: that takes no branch that is hard to
-/// predict, and the cache lines of the node are fetched in parallel.
 #[inline]
 pub(super) fn partition(
     scores: &[f64],
@@ -62,6 +59,8 @@ pub(super) fn partition(
 /// Returns the range of the entries that have this `score`, or the empty range where they would be.
 #[inline]
 pub(super) fn equals(scores: &[f64], score: f64) -> Range<usize> {
+    // All scores are compared instead of a binary search: no branch is hard to predict, and the
+    // cache lines of the node are fetched in parallel.
     let (mut less, mut equal) = (0_u64, 0_u64);
     for other in scores {
         less += u64::from(*other < score);
@@ -94,6 +93,7 @@ impl RankedTreeLeaf {
 
     pub(super) fn insert(&mut self, index: usize, (score, id): (f64, u32)) {
         let len = self.len();
+        debug_assert!(index <= len && len < LEAF_ENTRIES);
         shift(&mut self.scores, index, len, index + 1);
         shift(&mut self.ids, index, len, index + 1);
         self.scores[index] = score;
@@ -102,6 +102,7 @@ impl RankedTreeLeaf {
     }
 
     pub(super) fn remove(&mut self, index: usize) -> (f64, u32) {
+        debug_assert!(index < self.len());
         let (entry, len) = (self.entry(index), self.len());
         shift(&mut self.scores, index + 1, len, index);
         shift(&mut self.ids, index + 1, len, index);
@@ -181,12 +182,14 @@ impl RankedTreeInner {
     }
 
     pub(super) fn insert(&mut self, index: usize, slot: RankedTreeSlot) {
+        debug_assert!(index <= self.len() && self.len() < INNER_CHILDREN);
         self.shift(index, index + 1);
         self.set(index, slot);
         self.len += 1;
     }
 
     pub(super) fn remove(&mut self, index: usize) {
+        debug_assert!(index < self.len());
         self.shift(index + 1, index);
         self.len -= 1;
     }

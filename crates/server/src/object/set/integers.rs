@@ -17,6 +17,7 @@ pub(super) fn parse(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let is_canonical = match digits {
         [b'0'] => text.len() == 1,
+        // `parse` refuses those of 19 digits that are too large.
         [b'1'..=b'9', ..] => digits.len() <= 19,
         _ => false,
     };
@@ -110,6 +111,8 @@ impl<A: Allocator + Clone> Integers<A> {
 
     /// Adds `integer` at the index at which it belongs.
     pub(super) fn insert(&mut self, index: usize, integer: i64) {
+        debug_assert!(index == 0 || self.get(index - 1) < integer);
+        debug_assert!(index == self.len() || integer < self.get(index));
         self.widen(width_of(integer));
         let (at, old) = (index * self.width, self.bytes.len());
         self.bytes.resize(old + self.width, 0);
@@ -118,9 +121,11 @@ impl<A: Allocator + Clone> Integers<A> {
     }
 
     pub(super) fn remove(&mut self, index: usize) {
+        debug_assert!(index < self.len());
         let at = index * self.width;
         self.bytes.copy_within(at + self.width.., at);
         self.bytes.truncate(self.bytes.len() - self.width);
+        // At a half, a removal and an insertion in turn could move the block each time.
         if self.bytes.len() * 4 < self.bytes.capacity() {
             self.bytes.shrink_to(2 * self.bytes.len());
         }
@@ -136,6 +141,7 @@ impl<A: Allocator + Clone> Integers<A> {
         if width <= self.width {
             return;
         }
+        // A wider integer overwrites narrow ones that are still to be read.
         let integers: std::vec::Vec<i64> = self.iter().collect();
         self.width = width;
         self.bytes.resize(integers.len() * width, 0);

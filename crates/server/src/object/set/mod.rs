@@ -208,6 +208,7 @@ impl<A: Allocator + Clone> Set<A> {
                         integers.insert(index, integer);
                         return true;
                     }
+                    // Redis skips the packed form here, too.
                     self.make_large();
                 }
                 None => self.pack(limits),

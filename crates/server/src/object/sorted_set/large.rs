@@ -99,6 +99,7 @@ impl<A: Allocator + Clone> Large<A> {
     }
 
     pub(super) fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> Large<B> {
+        // The copy of the table numbers its elements without gaps, in the order of their ids.
         let mut new_ids = vec![0; self.members.id_end()];
         for (new, old) in self.members.iter().enumerate() {
             new_ids[old as usize] = new as u32;
@@ -166,11 +167,14 @@ impl<A: Allocator + Clone> Large<A> {
         let Large { members, tree } = self;
         let before = Edge::before(score, member);
         let Some(id) = members.find(member) else {
+            // The table first, because the tree looks up members by their ids.
             let (id, _) = members.insert(member, &encode(score));
             tree.insert(score, is_behind(members, before), id);
+            debug_assert_eq!(members.len(), tree.len());
             return None;
         };
         let old = decode(members.value(id));
+        // A zero of the other sign is equal, but is shown differently.
         if old.to_bits() == score.to_bits() {
             return Some(old);
         }
@@ -184,7 +188,9 @@ impl<A: Allocator + Clone> Large<A> {
         let id = self.members.find(member)?;
         let entry = known(&self.members, member, id);
         let score = entry.score;
-        self.tree.remove(entry);
+        // The tree first, because it looks up members by their ids.
+        let was_there = self.tree.remove(entry);
+        debug_assert!(was_there, "a member is missing in the tree");
         self.members.remove_id(id);
         self.compact();
         Some(score)
@@ -207,6 +213,7 @@ impl<A: Allocator + Clone> Large<A> {
     /// Closes the gaps between ids when most are free. The tree, which needs the new ids, is
     /// rebuilt, and so gives back the nodes that it no longer needs.
     fn compact(&mut self) {
+        debug_assert_eq!(self.members.len(), self.tree.len());
         if !self.members.is_sparse() {
             return;
         }

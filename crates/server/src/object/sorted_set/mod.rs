@@ -45,6 +45,7 @@ fn decode(bytes: &[u8]) -> f64 {
 
 /// Returns the number of pairs before an edge.
 fn rank_in(packed: &PackedStrings<impl Allocator + Clone>, edge: Edge<'_>) -> usize {
+    // An edge without a score has the score of all members.
     let first = packed.pairs().next();
     let score = edge.score(first.map_or(0.0, |(_, _, score)| decode(score)));
     let entries = packed
@@ -70,6 +71,7 @@ fn walk_members(
         |member: &&[u8]| RangeBounds::<[u8]>::contains(&(min, Bound::Unbounded), *member);
     let reaches_max =
         |member: &&[u8]| RangeBounds::<[u8]>::contains(&(Bound::Unbounded, max), *member);
+    // These are the checks of `zzlIsInLexRange` in Redis.
     let is_possible = match (min, max) {
         (Bound::Included(min), Bound::Included(max)) => min <= max,
         (Bound::Unbounded, _) | (_, Bound::Unbounded) => true,
@@ -246,6 +248,7 @@ impl<A: Allocator + Clone> SortedSet<A> {
         insert_in(packed, member, score);
         let is_small = member.len() <= limits.sorted_set_bytes_max
             && packed.len() / 2 <= limits.sorted_set_entries_max;
+        // A set does not grow by another score.
         if old.is_none() && !is_small {
             let large = Large::from_packed(packed);
             self.form = SortedSetForm::Large(Box::new_in(large, packed.heap().clone()));
@@ -297,6 +300,7 @@ impl<A: Allocator + Clone> SortedSet<A> {
 
     fn edge_ranks(&self, start: Edge<'_>, end: Edge<'_>) -> Range<usize> {
         let start = self.edge_rank(start);
+        // Nothing is between bounds that cross.
         start..self.edge_rank(end).max(start)
     }
 
@@ -332,6 +336,7 @@ impl<A: Allocator + Clone> SortedSet<A> {
         let walk = match &self.form {
             SortedSetForm::Small(packed) => SortedSetWalk::Small(packed.pairs_between(start, end)),
             SortedSetForm::Large(large) => {
+                // Of an empty range it wraps, and is no rank.
                 let first = if reverse { end.wrapping_sub(1) } else { start };
                 SortedSetWalk::Large(large.entries_from(first))
             }

@@ -139,6 +139,7 @@ impl ConsumerGroup {
             active_ms: None,
             pending: StreamIdMap::new_in(heap),
         };
+        // Pending entries refer to consumers by number, so that numbers stay and gaps are filled.
         let free = self.consumers.iter().position(Option::is_none);
         let number = free.unwrap_or(self.consumers.len());
         match free {
@@ -178,7 +179,8 @@ impl ConsumerGroup {
         let number = self.order.remove(at);
         let consumer = self.consumers.get_mut(number as usize)?.take()?;
         for id in consumer.pending.iter() {
-            self.pending.remove(*id);
+            let removed = self.pending.remove(*id);
+            debug_assert!(removed.is_some_and(|pending| pending.consumer == number));
         }
         Some(consumer.pending.len())
     }
@@ -220,7 +222,8 @@ impl ConsumerGroup {
         if let Some(old) = old.filter(|&old| old != pending.consumer)
             && let Some(consumer) = self.consumer_mut(old)
         {
-            consumer.pending.remove(pending.id);
+            let removed = consumer.pending.remove(pending.id);
+            debug_assert!(removed.is_some(), "a consumer lacks its pending entry");
         }
         if old != Some(pending.consumer)
             && let Some(consumer) = self.consumer_mut(pending.consumer)
@@ -236,7 +239,8 @@ impl ConsumerGroup {
             return false;
         };
         if let Some(consumer) = self.consumer_mut(pending.consumer) {
-            consumer.pending.remove(id);
+            let removed = consumer.pending.remove(id);
+            debug_assert!(removed.is_some(), "a consumer lacks its pending entry");
         }
         true
     }

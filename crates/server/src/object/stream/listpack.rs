@@ -104,6 +104,7 @@ pub(super) fn end(bytes: &[u8], at: usize) -> Option<usize> {
 pub(super) fn read_checked(bytes: &[u8], at: usize) -> Option<(ListpackElement<'_>, usize)> {
     let (element, next) = read(bytes, at)?;
     let mut length = next - at;
+    // `next` is after the stored length, whose own size depends on the rest.
     length -= (1..=5).find(|&count| count < length && groups(length - count) == count)?;
     let mut expected = [0; 5];
     let count = write_length(length, &mut expected);
@@ -214,6 +215,8 @@ impl Listpack {
     /// Begins to append elements. The block grows to `usual_bytes` at most, if the elements fit
     /// into that.
     pub fn append(&mut self, usual_bytes: usize) -> ListpackAppender<'_> {
+        // `finish` puts the end mark back.
+        debug_assert_eq!(self.block.last(), Some(&END));
         self.block.pop();
         ListpackAppender {
             listpack: self,
@@ -274,6 +277,7 @@ impl ListpackAppender<'_> {
 
     /// Appends a string, as an integer if it is the text of one.
     pub fn string(&mut self, bytes: &[u8]) {
+        // As in Redis, an integer takes fewer bytes than its text.
         let is_short = bytes.len() <= INTEGER_BYTES_MAX;
         if let Some(integer) = is_short.then(|| parse_integer(bytes)).flatten() {
             return self.integer(integer);

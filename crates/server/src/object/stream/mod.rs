@@ -87,6 +87,7 @@ impl StreamObject {
 
     /// Sets the counters, as `XSETID` does. No entry may have a greater identifier than `id`.
     pub fn set_last_id(&mut self, id: StreamId, added: Option<u64>, max_deleted: Option<StreamId>) {
+        debug_assert!(self.last().is_none_or(|last| last.id <= id));
         // The next entry may get the identifier of a deleted one.
         if let Some(next) = id.next() {
             self.forget_deleted_from(next);
@@ -107,6 +108,8 @@ impl StreamObject {
         };
         let entries_max = limits.stream_node_entries_max as u64;
         let heap = self.groups.allocator().clone();
+        // As in `streamAppendItem` of Redis, a node is full if the entry would reach the limit, and
+        // deleted entries count.
         let is_full = |node: &StreamNode| {
             node.bytes().len() + bytes >= usual_bytes
                 || entries_max > 0 && node.total() >= entries_max
@@ -114,6 +117,7 @@ impl StreamObject {
         match self.nodes.last_mut() {
             Some(node) if !is_full(node) => node.append(id, words, usual_bytes),
             last => {
+                // A node that gets no more entries needs no room.
                 if let Some(last) = last {
                     last.shrink();
                 }
@@ -171,6 +175,7 @@ impl StreamObject {
         else {
             return false;
         };
+        // No node has deleted entries only.
         if node.live() == 1 {
             self.nodes.remove(index);
         } else {

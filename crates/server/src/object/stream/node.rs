@@ -121,11 +121,13 @@ impl StreamNode {
 
     /// Appends an entry of `words`, which are fields and values.
     pub(super) fn append(&mut self, id: StreamId, words: &[&[u8]], usual_bytes: usize) {
+        debug_assert!(id >= self.first && words.len().is_multiple_of(2));
         let Some(master) = self.master() else { return };
         let same = self.has_fields(&master, words);
         let fields = (words.len() / 2) as i64;
         let mut appending = self.listpack.append(usual_bytes);
         appending.integer(if same { SAME_FIELDS } else { 0 });
+        // The number of a later time may be less than that of the first identifier.
         appending.integer(id.ms.wrapping_sub(self.first.ms) as i64);
         appending.integer(id.seq.wrapping_sub(self.first.seq) as i64);
         if same {
@@ -217,10 +219,12 @@ impl StreamNode {
         // Flags take one byte for every value, so that nothing moves.
         for &at in places {
             let flags = integer(self.bytes(), at).map_or(0, |(flags, _)| flags);
+            debug_assert_eq!(flags & DELETED, 0);
             self.listpack.replace(at, flags | DELETED);
         }
         let Some(master) = self.master() else { return };
         let count = places.len() as i64;
+        debug_assert!(count <= master.live);
         // The later counter first, because a change of the earlier one may move it.
         let deleted = master.deleted + count;
         self.listpack.replace(master.deleted_at, deleted);
@@ -262,6 +266,7 @@ impl StreamNode {
             })
             .append(entry.id, &words, usual_bytes);
         }
+        // A node without any other entry stays, and its owner drops it.
         if let Some(kept) = kept {
             *self = kept;
         }
@@ -406,6 +411,7 @@ impl<'a> StreamNodeEntries<'a> {
 
     /// Returns the entries from `start` on.
     pub(super) fn from(mut self, start: StreamId) -> StreamNodeEntries<'a> {
+        // No entry of a node is before its first identifier.
         if start > self.first {
             while let Some(head) = self.head().filter(|head| head.id < start) {
                 self.at = head.next;

@@ -71,10 +71,8 @@ impl StreamObject {
         }
     }
 
-    /// Creates a stream from untrusted parts: `None` if they do not fit together.
-    ///
-    /// The entries take precedence over the counters, because Redis has written files with another
-    /// number of entries or last identifier: these are corrected.
+    /// Creates a stream from untrusted parts: `None` if they do not fit together. Corrects the
+    /// number of entries and the last identifier.
     pub fn of_parts(parts: &StreamParts<'_>, heap: &AccountedHeap) -> Option<StreamObject> {
         let mut stream = StreamObject::new_in(heap.clone());
         for (first, bytes) in &parts.nodes {
@@ -83,6 +81,7 @@ impl StreamObject {
             if node.live() == 0 {
                 continue;
             }
+            // Deleted entries of the node before may have the identifiers of this one.
             stream.forget_deleted_from(*first);
             if stream.last_node_id().is_some_and(|last| *first <= last) {
                 return None;
@@ -93,6 +92,8 @@ impl StreamObject {
         if let Some(next) = parts.last_id.next() {
             stream.forget_deleted_from(next);
         }
+        // The entries take precedence over the counters: Redis has written files with another
+        // number of entries or last identifier.
         stream.last_id = parts
             .last_id
             .max(stream.last_node_id().unwrap_or(StreamId::MIN));
@@ -145,6 +146,7 @@ fn group_of_parts(parts: &GroupParts, heap: &AccountedHeap) -> Option<ConsumerGr
             }
         }
     }
+    // Each pending entry belongs to a consumer, and none belongs to two.
     if owners.len() != parts.pending.len() {
         return None;
     }
@@ -279,6 +281,7 @@ impl StreamObject {
             }
             parts.groups.push(group);
         }
+        // A stream that was frozen needs no correction, so that one means damage.
         let is_exact =
             |stream: &StreamObject| stream.len == parts.len && stream.last_id == parts.last_id;
         StreamObject::of_parts(&parts, heap).filter(is_exact)

@@ -32,6 +32,8 @@ impl StreamCounters {
 
     /// Returns the number of entries that were added up to `id`, if it is known.
     pub fn read_up_to(&self, id: StreamId) -> Option<u64> {
+        // The cases and their order are those of `streamEstimateDistanceFromFirstEverEntry` in
+        // Redis.
         if self.entries_added == 0 {
             return Some(0);
         }
@@ -45,6 +47,7 @@ impl StreamCounters {
             return None;
         }
         let is_whole = self.max_deleted == StreamId::MIN || self.max_deleted < self.first_id;
+        // A file may name fewer added entries than it has.
         let before = self.entries_added.wrapping_sub(self.len);
         match id.cmp(&self.first_id) {
             _ if !is_whole => None,

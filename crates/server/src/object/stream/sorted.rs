@@ -77,6 +77,7 @@ impl<T: StreamIdElement> StreamIdMap<T> {
             *old = element;
             return;
         }
+        debug_assert!(!chunk.is_empty() && chunk.len() <= CHUNK_ELEMENTS);
         self.len += 1;
         if chunk.len() < CHUNK_ELEMENTS {
             chunk.insert(at, element);

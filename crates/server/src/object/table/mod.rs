@@ -189,6 +189,7 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
         copy.ids
             .reserve(self.len(), |_| unreachable!("the table of ids is empty"));
         for id in self.iter() {
+            // The tag is all that is needed of the key's hash.
             let tag = tag(self.entries[id as usize]);
             copy.add(tag, self.key(id), self.value(id));
         }
@@ -235,6 +236,7 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
                 length => {
                     let (key, value) = (source.take(length - 1)?, source.bytes()?);
                     let tag = tag_of(key);
+                    // The table would find only one of two equal keys.
                     if table.find_tagged(tag, key).is_some() {
                         return None;
                     }
@@ -265,6 +267,7 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
     fn find_tagged(&self, wanted: u64, key: &[u8]) -> Option<u32> {
         let is_key = |id: &u32| {
             let entry = self.entries[*id as usize];
+            // Nearly all other keys differ in the tag, so that their blobs are not read.
             tag(entry) == wanted && self.key(*id) == key
         };
         self.ids.find(spread(wanted), is_key).copied()
@@ -390,6 +393,7 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
         }
         let (key_length, old_bytes) = (old.value - old.key, old.end);
         let bytes = blob_bytes(key_length, value.len());
+        // The key is in the blob that is overwritten or given up.
         let key = blob[old.key..old.value].to_vec();
         if BlobArena::<A>::is_same_size(old_bytes, bytes) {
             write_blob(blob, id, &key, value);
@@ -426,11 +430,13 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
             unreachable!("an element that lives has its id in the table");
         };
         found.remove();
+        // The length of a cold value is in its stub, which goes next.
         self.value_bytes -= self.value_len(id);
         self.give_up_place(id);
         let bytes = layout(self.blob(id)).end;
         self.entries[id as usize] = FREE | u64::from(self.free);
         self.free = id;
+        // Last, because it may sweep the page, which moves the blobs whose entries are in use.
         self.release(location(entry), bytes);
     }
 
@@ -450,8 +456,10 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
             if entry & FREE != 0 {
                 continue;
             }
+            // In place, because no id rises.
             self.entries[count] = entry;
             let new = count as u32;
+            // A sweep finds the entry of a blob by this id.
             let blob = self.arena.blob_mut(location(entry));
             blob[..ID_BYTES].copy_from_slice(&new.to_le_bytes());
             ids.insert_unique(spread(tag(entry)), new, |_| {
@@ -509,7 +517,7 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
     /// visited; the first call gets 0, too.
     ///
     /// An element that is present during a whole iteration is visited at least once, whatever other
-    /// elements come and go: the cursor walks down the ids, and an id never rises.
+    /// elements come and go.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(u32)) -> u64 {
         let length = self.entries.len();
         let mut id = match usize::try_from(cursor) {
@@ -517,7 +525,9 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
             _ => length,
         };
         let mut left = count.max(1);
+        // A table that has become sparse must not make one call long.
         let mut steps = left.saturating_mul(SCAN_GAPS);
+        // Downwards, because an id never rises: no element passes the cursor unseen.
         while id > 0 && left > 0 && steps > 0 {
             id -= 1;
             steps -= 1;
@@ -542,8 +552,7 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
         }
     }
 
-    /// Moves the live blobs of a page to other pages, and gives the page back. A blob lives if the
-    /// entry of its id refers to it; a dead blob may have the id of another element.
+    /// Moves the live blobs of a page to other pages, and gives the page back.
     #[cold]
     fn sweep(&mut self, page: u32) {
         let block = self.arena.take_page(page);
@@ -551,6 +560,8 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
         while offset < block.len() {
             let blob = &block[offset..];
             let (id, bytes) = (id_of(blob), layout(blob).end);
+            // A blob lives if the entry of its id refers to it. A dead one may have the id of an
+            // element that came later.
             let entry = self.entries.get(id as usize).copied().unwrap_or(FREE);
             if entry & FREE == 0 && location(entry) == BlobArena::<A>::location(page, offset) {
                 let new = self.arena.place(bytes);

@@ -134,6 +134,7 @@ impl<A: Allocator> Drop for ByteStringTable<A> {
         let Some(cold) = nodes.cold.as_ref().filter(|_| self.has_cold()) else {
             return;
         };
+        // Nodes are read under the lock of the object's slot, so that none is being read.
         let stubs = self.entries.iter().filter_map(|entry| self.stub_in(*entry));
         stubs.for_each(|stub| cold.release(stub.place));
     }
@@ -205,6 +206,7 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
         let Some(nodes) = &mut self.nodes else { return };
         let index = id as usize;
         if nodes.uses.len() <= index {
+            // For all ids at once: elements are used in any order.
             let more = ids - nodes.uses.len();
             nodes.uses.reserve_exact(more);
             nodes.uses.resize(index + 1, 0);
@@ -229,6 +231,7 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
     /// Moves the value of an element to a place of a cold tier.
     fn put_away(&mut self, id: u32, cold: &Arc<ColdTiers>, place: ColdPlace) {
         let bytes = self.value_len(id);
+        // The blob moves when the stub replaces the value, and leaves a gap in this page.
         let page = self.arena.page_of(location(self.entries[id as usize]));
         self.give_up_place(id);
         let stub = Stub { place, bytes };
@@ -236,6 +239,7 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
         nodes.add(stub);
         nodes.cold.get_or_insert_with(|| Arc::clone(cold));
         self.write_value(id, &stub.write());
+        // Only then: the mark makes all reads take the blob's value for a stub.
         self.entries[id as usize] |= COLD;
         // Moves are made to free memory, so the page is swept early.
         if self.arena.is_thin(page) {
@@ -251,6 +255,7 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
             Some(cold) => cold.read(place, &mut value),
             None => Err(ReadError::Absent),
         };
+        // A value of another length is not the one that was stored there.
         match read {
             Ok(()) if value.len() == stub.bytes => Ok(value),
             Ok(()) => Err(ReadError::Damaged),
@@ -309,6 +314,7 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
                 met.push((node_of(self.key(id)), stub.place));
             }
             is_lent = true;
+            // A command may name a field twice.
             let lent = self.nodes.as_ref().map(|nodes| &nodes.lent);
             if !lent.is_some_and(|lent| lent.contains_key(&id)) {
                 let value = self.read_stub(stub)?;
@@ -335,6 +341,7 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
         part: &ObjectPart<'_>,
         warmed: &mut dyn FnMut(ColdPlace, usize),
     ) -> Result<(), ColdNodeError> {
+        // Values that are replaced are used, but not read.
         if let ObjectPart::Replaced(fields) = part {
             for field in fields {
                 self.find(field).into_iter().for_each(|id| self.touch(id));
@@ -374,6 +381,7 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
         count: usize,
         visit: &mut dyn FnMut(ObjectNodeUse),
     ) -> Option<usize> {
+        // From the mover's first visit on, uses are counted.
         self.nodes_mut();
         let end = from.saturating_add(count).min(self.entries.len());
         for id in from..end {
@@ -419,6 +427,7 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
     }
 
     fn find_node(&self, number: u64) -> Option<u32> {
+        // The number is the key's hash except for the lowest bit, which is in no tag.
         let wanted = tag_in(number);
         let is_it = |id: &u32| {
             tag(self.entries[*id as usize]) == wanted && node_of(self.key(*id)) == number
