@@ -95,6 +95,7 @@ impl Shipment {
     /// `stopping`.
     pub fn send(&mut self, target: &MigrationTarget, stopping: &AtomicBool) {
         self.attempts += 1;
+        // An earlier attempt sent other parcels.
         self.acknowledged.clear();
         self.failure = match MigrationLink::open(target, stopping) {
             Err(error) => Some(match error.kind() {

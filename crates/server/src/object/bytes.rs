@@ -65,6 +65,7 @@ pub(super) fn read_varint(bytes: &[u8], at: usize) -> (usize, usize) {
 /// Writes `value` so that it ends where `target` ends and can be read backwards from there.
 #[inline]
 pub(super) fn write_varint_back(mut value: usize, target: &mut [u8]) {
+    // The low bits are last, because a reader begins there.
     let mut at = target.len() - 1;
     while value >= 0x80 {
         target[at] = value as u8 | 0x80;

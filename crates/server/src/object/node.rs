@@ -138,6 +138,7 @@ impl Drop for Away {
 /// Returns a number that no other node of this process has; never 0.
 pub(super) fn next_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
+    // The numbers order nothing: they only differ.
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 

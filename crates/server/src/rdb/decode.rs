@@ -79,6 +79,7 @@ pub(super) fn repeated<R: Read, T>(
     mut element: impl FnMut(&mut RdbSource<R>) -> Result<T, RdbError>,
 ) -> Result<Vec<T>, RdbError> {
     let count = source.length()?;
+    // The count may be wrong, so that memory for more elements is taken as they arrive.
     let mut elements = Vec::with_capacity(count.min(RESERVED_ELEMENTS) as usize);
     for _ in 0..count {
         elements.push(element(source)?);
@@ -93,6 +94,7 @@ fn timed(mut fields: Vec<TimedField>) -> RdbValue {
         .iter_mut()
         .filter_map(|(.., time_ms)| time_ms.as_mut());
     times.for_each(|time_ms| *time_ms = (*time_ms).min(TIME_MS_MAX));
+    // A hash without any time has the simpler form, whatever form the file has.
     match fields.iter().any(|(_, _, time_ms)| time_ms.is_some()) {
         true => RdbValue::TimedHash(fields),
         false => {
@@ -214,6 +216,7 @@ fn nodes_with_forms<R: Read>(source: &mut RdbSource<R>) -> Result<Vec<Vec<u8>>, 
 fn score<R: Read>(source: &mut RdbSource<R>) -> Result<f64, RdbError> {
     let offset = source.offset();
     let score = f64::from_le_bytes(source.array()?);
+    // It would have no place in the order of a sorted set.
     if score.is_nan() {
         return Err(bad_score(b"nan", offset));
     }
@@ -234,6 +237,7 @@ fn score_of_length_and_text<R: Read>(source: &mut RdbSource<R>) -> Result<f64, R
 fn score_of_text(text: &[u8], offset: u64) -> Result<f64, RdbError> {
     std::str::from_utf8(text)
         .ok()
+        // `parse` accepts `inf` and `nan`, too.
         .and_then(|text| text.parse::<f64>().ok())
         .filter(|score| !score.is_nan())
         .ok_or_else(|| bad_score(text, offset))

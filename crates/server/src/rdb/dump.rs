@@ -65,10 +65,12 @@ fn checked(payload: &[u8]) -> Result<(&[u8], u32), RdbError> {
         return Err(truncated);
     };
     let version = u32::from(u16::from_le_bytes(*version));
+    // The versions of Valkey are far above those of Redis.
     let accepted = match version {
         VALKEY_VERSION.. => READ_VALKEY_VERSIONS,
         _ => READ_VERSIONS,
     };
+    // Before the checksum: a payload of a newer server is refused for its version.
     check_version(version, accepted, body.len() as u64)?;
     let (stored, computed) = (u64::from_le_bytes(*stored), checksum::of(summed));
     if stored != computed {
@@ -162,6 +164,7 @@ pub fn restore_within(payload: &[u8], room: u64) -> Result<RdbValue, RdbError> {
             offset,
         });
     }
+    // No key may have it. In a snapshot, such a value is skipped instead.
     if value.is_empty_container() {
         return Err(RdbError::EmptyContainer { offset: 0 });
     }

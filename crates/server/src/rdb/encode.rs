@@ -44,6 +44,7 @@ pub(super) fn write<W: Write>(
             let times = fields.iter().filter_map(|(_, _, time_ms)| *time_ms);
             let times = RdbHashTimes {
                 dialect,
+                // A caller may pass fields none of which expires.
                 soonest_ms: times.min().unwrap_or(0),
             };
             times.begin(fields.len() as u64, sink)?;

@@ -35,6 +35,7 @@ impl<W: Write> RdbSink<W> {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), RdbError> {
+        // Summed when they leave the buffer: checksums of single bytes are slow.
         self.sum.update(bytes);
         let offset = self.written;
         self.written += bytes.len() as u64;
@@ -104,6 +105,7 @@ impl<W: Write> RdbSink<W> {
     /// Passes everything to the output, followed by the checksum.
     pub fn finish(mut self) -> Result<W, RdbError> {
         self.empty_buffer()?;
+        // The sum is taken before the checksum itself passes through `write`.
         let checksum = self.sum.clone().finalize();
         self.write(&checksum.to_le_bytes())?;
         let offset = self.written;

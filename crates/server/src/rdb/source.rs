@@ -146,6 +146,8 @@ impl<R: Read> RdbSource<R> {
             });
         };
         let mut bytes = Vec::new();
+        // The capacity at most doubles with each reservation, so that a wrong count costs no more
+        // than the bytes that have arrived.
         while bytes.len() < count {
             let remaining = count - bytes.len();
             if bytes.capacity() == bytes.len() {
@@ -211,6 +213,7 @@ impl<R: Read> RdbSource<R> {
             Length::Encoded(string::LZF) => {
                 let compressed_length = self.length()?;
                 let length = self.length()?;
+                // Before anything is restored, because the length alone may be larger than memory.
                 self.room = self
                     .room
                     .checked_sub(length)

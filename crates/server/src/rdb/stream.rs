@@ -154,6 +154,7 @@ fn group<R: Read>(
         Ok(ConsumerParts {
             name,
             seen_ms,
+            // -1 has been written for a consumer that never received an entry.
             active_ms: (active_ms != NEVER_ACTIVE).then_some(active_ms),
             pending,
         })

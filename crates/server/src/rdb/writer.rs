@@ -208,6 +208,7 @@ impl<W: Write> RdbWriter<W> {
     ) -> Result<(), RdbError> {
         let type_byte = self.dialect.kind_of_timed_hash();
         self.begin_entry("begin_timed_hash", type_byte, key, attributes)?;
+        // Fields are written as differences to this time, which comes before all of them.
         let times = RdbHashTimes {
             dialect: self.dialect,
             soonest_ms,
@@ -251,6 +252,7 @@ impl<W: Write> RdbWriter<W> {
 
     /// Writes the next element, member, field, or value of a field.
     pub fn element(&mut self, bytes: &[u8]) -> Result<(), RdbError> {
+        // A field with a time is written as a whole.
         if self.remaining == 0 || self.is_score_due() || self.times.is_some() {
             return Err(self.out_of_place("element"));
         }

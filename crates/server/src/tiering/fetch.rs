@@ -75,6 +75,7 @@ impl<W> Fetcher<W> {
             fetch: Arc::clone(&fetch),
         });
         self.queue.lock().extend(jobs);
+        // More threads than that do not wait.
         for _ in 0..count.min(READERS) {
             self.wanted.notify_one();
         }

@@ -150,6 +150,8 @@ impl KeyspaceValues<'_> {
                         None => ValuePosition::Memory(seen.bytes as u64),
                     };
                     let hash = self.hash(&key);
+                    // Commands count the uses of a node in its object. They reach the table of
+                    // heat with the next visit.
                     (0..seen.uses).for_each(|_| _ = self.access.warmth.note(hash));
                     met.push(VisitedKey { key, at });
                 });

@@ -19,6 +19,7 @@ pub fn write<W: Write>(
     attributes: Attributes,
     unread: impl Fn(ColdNodeError) -> RdbError,
 ) -> Result<(), RdbError> {
+    // Includes expired fields of a hash, as `visit` does.
     let count = object.len() as u64;
     match object {
         StoredObject::Text(text) => writer.string(key, text.bytes(), attributes),
@@ -89,6 +90,7 @@ pub fn put(
             let mut hash = Hash::create(heap);
             for (field, value, time_ms) in &fields {
                 hash.set(&limits, field, value);
+                // After the value, because `set` removes the time of a field.
                 hash.set_time(&limits, field, *time_ms);
             }
             hash.wrap()

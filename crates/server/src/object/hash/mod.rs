@@ -183,9 +183,11 @@ impl<A: Allocator + Clone> Hash<A> {
     /// Sets the value of `field` like [`set`](Hash::set), but keeps the time at which the field
     /// expires.
     pub fn set_value(&mut self, limits: &ObjectLimits, field: &[u8], value: &[u8]) -> bool {
+        // The inner hash has no times, which ends the recursion.
         if let HashForm::Timed(timed) = &mut self.form {
             return timed.fields.set_value(limits, field, value);
         }
+        // A long value makes the hash large even if it replaces another one, as in Redis.
         let is_small = field.len().max(value.len()) <= limits.hash_bytes_max;
         if let HashForm::Small(packed) = &mut self.form
             && is_small

@@ -58,6 +58,7 @@ impl<A: Allocator + Clone> TimedHash<A> {
         is_good.then_some(TimedHash {
             fields,
             times,
+            // Each command sets its time before it reads.
             now_ms: 0,
             note: None,
         })

@@ -140,6 +140,7 @@ impl<A: Allocator + Clone> ListChunk<A> {
 
     /// Lends the chunk to the running command, if it is not in memory.
     pub(super) fn lend(&mut self, heap: &A) -> Result<(), ColdNodeError> {
+        // Parts of a command may overlap.
         if let Body::Cold(cold) = &mut self.body
             && cold.lent.is_none()
         {
@@ -222,5 +223,6 @@ impl<A: Allocator + Clone> ListChunk<A> {
 fn thaw<A: Allocator + Clone>(frozen: &[u8], heap: &A) -> Option<PackedStrings<A>> {
     let mut source = FrozenReader::new(frozen);
     let elements = PackedStrings::thaw(&mut source, heap.clone())?;
+    // No chunk of a list is empty.
     (source.left() == 0 && !elements.is_empty()).then_some(elements)
 }

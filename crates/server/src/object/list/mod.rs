@@ -355,6 +355,7 @@ impl<A: Allocator + Clone> ListObject<A> {
     pub fn remove(&mut self, limits: &ObjectLimits, count: i64, element: &[u8]) -> usize {
         let mut left = match count {
             0 => usize::MAX,
+            // `i64::MIN` has no negative.
             _ => usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX),
         };
         let mut removed = 0;

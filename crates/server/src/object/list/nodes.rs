@@ -181,6 +181,7 @@ impl<A: Allocator + Clone> ListObject<A> {
             let chunk = self.chunks.get(*index);
             chunk.is_some_and(|chunk| chunk.number() == number)
         };
+        // Chunks before it may have come or gone meanwhile, so that all are searched in the end.
         let hint = hint.min(self.chunks.len());
         (hint..self.chunks.len()).chain(0..hint).find(is_it)
     }

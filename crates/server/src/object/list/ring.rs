@@ -66,6 +66,7 @@ impl<T, A: Allocator> SlotRing<T, A> {
 
     #[inline]
     pub(in crate::object) fn last_mut(&mut self) -> Option<&mut T> {
+        // Of an empty ring the index wraps, and there is no such element.
         self.get_mut(self.len.wrapping_sub(1))
     }
 
@@ -144,6 +145,7 @@ impl<T, A: Allocator> SlotRing<T, A> {
 
     /// Gives slots back when most are empty, and all of them when the ring is empty.
     fn shrink(&mut self) {
+        // At a half, a push and a pop in turn could move all elements each time.
         if self.len * 4 >= self.slots.len() || (self.len > 0 && self.slots.len() <= SLOTS_MIN) {
             return;
         }

@@ -242,6 +242,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
             }
         }
         if let Some(slot) = split {
+            debug_assert!((self.levels as usize) < LEVELS_MAX);
             let old = self.slot_of(self.root, self.levels);
             self.root = self.take_inner();
             self.levels += 1;
@@ -297,6 +298,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
         for level in 1..=self.levels {
             let (number, index) = path.steps[(self.levels - level) as usize];
             let index = index as usize;
+            // A refill updates all counts of the parent that have changed.
             if is_small {
                 self.refill(number, index, level);
             } else {
@@ -320,6 +322,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
             self.free_inner(self.root);
             self.root = child;
             self.levels -= 1;
+            // The last entry took the last child with it.
             if is_empty {
                 (self.root, self.levels) = (NONE, 0);
                 return;
@@ -552,7 +555,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
     }
 
     fn take_leaf(&mut self) -> u32 {
-        // At the end of the list is `NONE`, which is no index.
+        // At the end of the list of free leaves is `NONE`, which is no index.
         if let Some(leaf) = self.leaves.get_mut(self.free_leaf as usize) {
             let number = std::mem::replace(&mut self.free_leaf, leaf.next);
             *leaf = RankedTreeLeaf::EMPTY;
@@ -585,6 +588,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
         let (previous, next) = (leaf.previous, leaf.next);
         leaf.next = self.free_leaf;
         self.free_leaf = number;
+        // At both ends of the chain is `NONE`, which is no index.
         if let Some(previous) = self.leaves.get_mut(previous as usize) {
             previous.next = next;
         }

@@ -234,7 +234,9 @@ impl<A: Allocator + Clone> Set<A> {
     /// Converts the set to the packed form, or to the large one if the members are too many or too
     /// long.
     fn pack(&mut self, limits: &ObjectLimits) {
+        debug_assert!(matches!(self.form, SetForm::Integers(_)));
         let fits = |member: SetMember<'_>| member.len() <= limits.set_bytes_max;
+        // The new member is not counted yet.
         if self.len() >= limits.set_entries_max || !self.iter().all(fits) {
             self.make_large();
             return;
@@ -247,6 +249,7 @@ impl<A: Allocator + Clone> Set<A> {
     }
 
     fn make_large(&mut self) {
+        debug_assert!(!matches!(self.form, SetForm::Large(_)));
         let heap = self.heap().clone();
         let mut table = ByteStringTable::new_in(heap.clone());
         for member in self.iter() {
@@ -321,6 +324,7 @@ impl<A: Allocator + Clone> Set<A> {
 
     /// Removes a random member, all with equal probability, and returns it.
     pub fn pop_random(&mut self, random: &mut impl Rng) -> Option<Vec<u8>> {
+        // A copy, because the removal frees the member's bytes.
         let member = self.random(random)?.to_vec();
         self.remove(&member);
         Some(member)

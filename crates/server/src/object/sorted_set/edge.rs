@@ -89,6 +89,7 @@ impl<'a> Edge<'a> {
     #[inline]
     pub(super) fn score(&self, common: f64) -> f64 {
         match self.at {
+            // The ranks of these two are known without a score.
             SortedSetPosition::Start => f64::NEG_INFINITY,
             SortedSetPosition::End => f64::INFINITY,
             SortedSetPosition::Score(score) => score,

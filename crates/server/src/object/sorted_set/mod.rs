@@ -242,6 +242,7 @@ impl<A: Allocator + Clone> SortedSet<A> {
         };
         let old = packed.find_pair(member);
         let old = old.map(|(position, score)| (position, decode(score)));
+        // Another score may be another rank.
         if let Some((position, _)) = old {
             packed.remove(position, 2);
         }

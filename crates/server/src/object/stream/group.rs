@@ -251,6 +251,7 @@ impl ConsumerGroup {
             return;
         }
         match &mut self.entries_read {
+            // No entry is missing after the last one that was delivered, so that this is the next.
             Some(read) if stream.is_whole_from(self.last_id) => *read += 1,
             _ if stream.entries_added > 0 => self.entries_read = stream.read_up_to(id),
             _ => {}

@@ -248,6 +248,7 @@ impl Listpack {
         self.block.copy_within(next..end, at + new);
         self.block.truncate(end + new - old);
         self.block[at..at + new].copy_from_slice(coded.bytes());
+        // The number of bytes may have changed, but not that of elements.
         self.write_head(0);
     }
 }
@@ -262,6 +263,7 @@ pub(super) struct ListpackAppender<'l> {
 impl ListpackAppender<'_> {
     fn put(&mut self, bytes: &[u8]) {
         let block = &mut self.listpack.block;
+        // One byte more, for the end mark after the last element.
         let (capacity, needed) = (block.capacity(), block.len() + bytes.len() + 1);
         if needed > capacity {
             let grown = (2 * capacity).min(self.usual_bytes).max(needed);

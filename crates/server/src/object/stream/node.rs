@@ -203,6 +203,7 @@ impl StreamNode {
         StreamNodeEntries {
             first: self.first,
             bytes: self.bytes(),
+            // Beyond the end there is no entry.
             at: master.map_or(usize::MAX, |it| it.entries_at),
             fields: master.map_or(0, |it| it.fields),
             fields_at: master.map_or(0, |it| it.fields_at),

@@ -30,11 +30,13 @@ impl<'s> Iterator for StreamRange<'s> {
                 StreamRangeWalk::Backward(entries) => entries.next_back(),
             };
             match (entry, &self.current) {
+                // Entries are in order, so that all that follow are outside of the range, too.
                 (Some(entry), StreamRangeWalk::Forward(_)) if entry.id > self.end => return None,
                 (Some(entry), StreamRangeWalk::Backward(_)) if entry.id < self.start => {
                     return None;
                 }
                 (Some(entry), _) if entry.is_deleted => {}
+                // A walk backwards begins at the last entry of a node, which may be after the end.
                 (Some(entry), _) if entry.id < self.start || entry.id > self.end => {}
                 (Some(entry), _) => return Some(entry),
                 (None, _) => {
@@ -60,6 +62,7 @@ impl StreamObject {
     /// Returns the entries from `start` to `end`, both included; from the last one on if `reverse`.
     pub fn range(&self, start: StreamId, end: StreamId, reverse: bool) -> StreamRange<'_> {
         let node = match reverse {
+            // If all nodes begin after the start, the first one is next.
             false => Some(self.node_of(start).unwrap_or(0)),
             true => self.node_of(end),
         };

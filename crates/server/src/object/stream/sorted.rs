@@ -49,6 +49,7 @@ impl<T: StreamIdElement> StreamIdMap<T> {
     fn place(&self, id: StreamId) -> (usize, usize) {
         let starts_after =
             |chunk: &Vec<T, AccountedHeap>| chunk.first().is_some_and(|it| it.id() <= id);
+        // An identifier before all others belongs to the first chunk.
         let chunk = self.chunks.partition_point(starts_after).saturating_sub(1);
         let elements = self.chunks.get(chunk).map_or(&[][..], |it| &it[..]);
         (chunk, elements.partition_point(|it| it.id() < id))
@@ -133,6 +134,7 @@ impl<T: StreamIdElement> StreamIdMap<T> {
 
     pub fn rebuild_in(&self, heap: &AccountedHeap) -> StreamIdMap<T> {
         let mut copy = StreamIdMap::new_in(heap.clone());
+        // Elements that come in order fill chunk after chunk.
         self.iter().for_each(|element| copy.set(*element));
         copy
     }

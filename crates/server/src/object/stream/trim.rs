@@ -32,6 +32,7 @@ impl StreamObject {
         while let Some(node) = self.nodes.get(0) {
             let live = node.live();
             let removed = before - self.len;
+            // As in Redis, a node that would exceed the limit stays whole.
             if matches!(trim.bound, TrimBound::Len(len) if self.len <= len)
                 || (trim.limit > 0 && removed + live > trim.limit)
             {
@@ -49,6 +50,7 @@ impl StreamObject {
             if !trim.is_approximate {
                 self.trim_first_node(trim.bound);
             }
+            // All later nodes are newer than this one, which stays.
             break;
         }
         before - self.len

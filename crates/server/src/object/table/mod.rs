@@ -313,9 +313,10 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
         }
     }
 
-    /// Returns the keys of the first `count` of `ids`, which must live; the rest are empty. Each
-    /// step is done for all of them before the next one, so that their cache misses overlap.
+    /// Returns the keys of the first `count` of `ids`, which must live; the rest are empty.
     pub fn keys<const N: usize>(&self, ids: &[u32; N], count: usize) -> [&[u8]; N] {
+        // Each step is done for all of them before the next one, so that their cache misses
+        // overlap.
         let mut entries = [0; N];
         for (entry, id) in entries.iter_mut().zip(ids).take(count) {
             *entry = self.entries[*id as usize];
@@ -362,12 +363,12 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
         id
     }
 
-    /// Appends an entry. The vector grows by a quarter, which wastes less than doubling; the copies
-    /// are of eight bytes each.
+    /// Appends an entry.
     fn push_entry(&mut self, entry: u64) -> u32 {
         let length = self.entries.len();
         assert!(length < NONE as usize, "one object has too many elements");
         if length == self.entries.capacity() {
+            // A quarter wastes less than doubling, and the copies are of eight bytes each.
             self.entries.reserve_exact((length / 4).max(16));
         }
         self.entries.push(entry);

@@ -99,12 +99,12 @@ impl<'a> RdbPackedReader<'a> {
         }
     }
 
-    /// Refuses bytes after the end, and a wrong number of elements. A number that did not fit into
-    /// its 16 bits is stored as all ones.
+    /// Refuses bytes after the end, and a wrong number of elements.
     pub fn finish(&self, announced: u16, found: usize) -> Result<(), RdbError> {
         if self.remaining() > 0 {
             return Err(self.bad_length(self.remaining() as u64));
         }
+        // A number that did not fit into its 16 bits is stored as all ones.
         if announced != u16::MAX && usize::from(announced) != found {
             return Err(self.bad_length(announced.into()));
         }
