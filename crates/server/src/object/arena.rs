@@ -208,12 +208,13 @@ impl<A: Allocator + Clone> BlobArena<A> {
         number != self.current && !page.block.is_empty() && live * 4 <= used * 3
     }
 
-    /// Takes the bytes of a page away to be swept. Its number stays taken until it is vacated, so
-    /// that no blob gets a location that one of the swept blobs had.
+    /// Takes the bytes of a page away to be swept. Its number stays taken until it is vacated.
     pub(super) fn take_page(&mut self, number: u32) -> Vec<u8, A> {
         let empty = Vec::new_in(self.pages.allocator().clone());
         let page = &mut self.pages[number as usize];
         let (used, live) = (page.used as usize, page.live as usize);
+        // The number is not vacant yet: a blob that got the location of a swept one could be taken
+        // for it.
         let mut block = std::mem::replace(&mut page.block, empty);
         self.block_bytes -= block.len();
         block.truncate(used);

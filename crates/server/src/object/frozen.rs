@@ -80,6 +80,7 @@ impl<'a> FrozenReader<'a> {
 
     /// Reads a count of items that take at least a byte each.
     pub(super) fn count(&mut self) -> Option<usize> {
+        // A damaged count must not reserve memory.
         self.number().filter(|&count| count <= self.left())
     }
 }

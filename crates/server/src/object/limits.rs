@@ -93,6 +93,7 @@ impl SharedLimits {
 
     /// Changes the limits.
     pub fn change(&self, change: impl FnOnce(&mut ObjectLimits)) {
+        // Two changes at a time could each overwrite the other's.
         let changing = self.changing.lock();
         let mut limits = self.load();
         change(&mut limits);

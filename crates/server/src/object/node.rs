@@ -88,9 +88,6 @@ pub struct ColdNodeError {
 pub type Met = SmallVec<[(u64, ColdPlace); 4]>;
 
 /// The place of a node in a cold tier, which is released when this is dropped.
-///
-/// A node is only read under the lock of its object's slot, or while the place is held. So the
-/// place need not be retired before it is released.
 #[derive(Debug)]
 pub struct Away {
     cold: Arc<ColdTiers>,
@@ -131,6 +128,8 @@ impl Away {
 
 impl Drop for Away {
     fn drop(&mut self) {
+        // Not retired before: a node is only read under the lock of its object's slot, or while the
+        // place is held.
         self.cold.release(self.place);
     }
 }

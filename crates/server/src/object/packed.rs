@@ -363,8 +363,9 @@ impl<A: Allocator + Clone> PackedStrings<A> {
     }
 
     /// Makes a gap of `size` bytes `at` bytes after the start of the first element, and returns its
-    /// position in the block. Moves the shorter side if it has the room.
+    /// position in the block.
     fn open(&mut self, at: usize, size: usize) -> usize {
+        // The shorter side moves if it has the room. A push at the front moves nothing.
         let front = at <= self.byte_len() / 2;
         if front && (self.start as usize >= size || at == 0) {
             self.reserve_front(size);
@@ -442,6 +443,7 @@ impl<A: Allocator + Clone> PackedStrings<A> {
     /// Exchanges a block that is mostly room for a smaller one.
     fn shrink(&mut self) {
         let live = self.byte_len();
+        // A small block saves less than the allocation costs.
         if self.block.len() < SHRINK_BYTES_MIN || live * 4 >= self.block.len() {
             return;
         }

@@ -47,9 +47,10 @@ const DOUBLED_BYTES_MAX: usize = 1 << 16;
 /// Longer strings get this part of their length as room to grow.
 const SPARE_PART: usize = 8;
 
-/// Reserves memory for a string of `length` bytes. Growth by a constant factor keeps appending
-/// linear. The factor is small, so that long strings keep to the limit of memory.
+/// Reserves memory for a string of `length` bytes.
 fn reserve(to: &mut Vec<u8, AccountedHeap>, length: usize) {
+    // Growth by a constant factor keeps appending linear. The factor is small, so that long strings
+    // keep to the limit of memory.
     let spare = match length {
         ..=DOUBLED_BYTES_MAX => length,
         _ => length / SPARE_PART,
@@ -61,12 +62,13 @@ fn reserve(to: &mut Vec<u8, AccountedHeap>, length: usize) {
     }
 }
 
-/// Appends `bytes` by copies of many bytes at once: a vector with an allocator parameter appends
-/// byte by byte, which takes ten times as long.
+/// Appends `bytes`.
 fn append(to: &mut Vec<u8, AccountedHeap>, bytes: &[u8]) {
     let before = to.len();
     let length = before + bytes.len();
     reserve(to, length);
+    // A vector with an allocator parameter appends byte by byte, which takes ten times as long as
+    // a copy into zeros.
     to.resize(length, 0);
     if let Some(place) = to.get_mut(before..) {
         place.copy_from_slice(bytes);

@@ -120,6 +120,7 @@ pub(super) mod kind {
     pub fn unsupported(type_byte: u8, version: u32) -> Option<&'static str> {
         match type_byte {
             MODULE_OPAQUE | MODULE => Some("value of a module"),
+            // In files of Redis, the number has another meaning.
             HASH_OF_VALKEY if version >= super::VALKEY_VERSION => None,
             HASH_EXPIRING_OF_CANDIDATE | HASH_EXPIRING_LISTPACK_OF_CANDIDATE => {
                 Some("hash with fields that expire in a candidate's form")

@@ -177,6 +177,7 @@ impl<R: Read> RdbReader<R> {
                     return Ok(RdbItem::Aux(self.source.string()?, self.source.string()?));
                 }
                 opcode::FUNCTION => return Ok(RdbItem::Function(self.source.string()?)),
+                // Only a server of the same cluster could use the sizes.
                 opcode::SLOT => {
                     for _ in 0..3 {
                         self.source.length()?;

@@ -310,6 +310,7 @@ impl<W: Write> RdbWriter<W> {
         }
         if let Some(time_ms) = attributes.expires_at_ms {
             self.sink.u8(opcode::EXPIRES_MS)?;
+            // Readers take it for a signed number.
             self.sink.bytes(&time_ms.min(TIME_MS_MAX).to_le_bytes())?;
         }
         if let Some(seconds) = attributes.idle_s {

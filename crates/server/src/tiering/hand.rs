@@ -72,6 +72,7 @@ impl KeyspaceWalk {
             };
             let entries = database.entries().into_iter();
             let range = entries.flat_map(|entries| entries.range((start, Bound::Unbounded)));
+            // An error ends the range, and the walk continues with the next database.
             for (key, stored) in range.flatten() {
                 let node = within.as_ref().filter(|(within, _)| *within == key);
                 let visited = visit(KeyspaceWalkEntry {

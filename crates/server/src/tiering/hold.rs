@@ -32,9 +32,9 @@ impl MoverKeyspaceAccess<'_> {
         matches!(self, MoverKeyspaceAccess::Each)
     }
 
-    /// Frees records that moves have replaced: they take memory until no thread can read them. A
-    /// caller that holds the keyspace exclusively does so afterwards instead.
+    /// Frees records that moves have replaced: they take memory until no thread can read them.
     pub fn free_replaced(&self, keyspace: &Keyspace) {
+        // A caller that holds the keyspace exclusively frees them itself afterwards.
         if let MoverKeyspaceAccess::Each = self {
             keyspace.reclaim_by(|keyspace| keyspace.try_exclude_for(PATIENCE));
         }

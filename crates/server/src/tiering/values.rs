@@ -236,6 +236,7 @@ impl<'s> MovableValues for KeyspaceValues<'s> {
             // The next node is most often the one after the last.
             let mut hint = 0;
             let mut begin = |named: &&ValueName| {
+                // 0 is the value as a whole.
                 if named.node != 0 {
                     let moving = MovingNode::begin(keyspace, databases, named, &mut hint);
                     return moving.ok().map(OnTheWay::Node);

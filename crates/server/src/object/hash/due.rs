@@ -134,6 +134,7 @@ impl FieldNote {
 
     /// Returns true if the note is in `notes` and not after `time_ms`.
     pub fn serves(&self, notes: &Arc<FieldNotes>, time_ms: u64) -> bool {
+        // A hash that was moved to another database needs a note there.
         Arc::ptr_eq(&self.notes, notes) && self.place.0 <= time_ms
     }
 }

@@ -132,6 +132,7 @@ impl<A: Allocator + Clone> Hash<A> {
         let form = match source.byte()? {
             SMALL => {
                 let packed = PackedStrings::thaw(source, heap)?;
+                // Each field needs its value.
                 HashForm::Small(Some(packed).filter(|it| it.len().is_multiple_of(2))?)
             }
             LARGE => HashForm::Large(Box::new_in(
@@ -291,6 +292,7 @@ impl<A: Allocator + Clone> Hash<A> {
             HashForm::Small(_) => self.random(random).map(|(field, _)| field),
             HashForm::Large(table) => table.random(random).map(|id| table.key(id)),
             HashForm::Timed(timed) if timed.over() == 0 => timed.fields.random_field(random),
+            // Only a walk finds the field of an index among those that are seen.
             HashForm::Timed(_) => self.fields().nth(self.seen_index(random)?),
         }
     }

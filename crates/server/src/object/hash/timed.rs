@@ -152,6 +152,7 @@ impl<A: Allocator + Clone> Hash<A> {
         debug_assert!(self.contains(field));
         match time_ms {
             Some(time_ms) => {
+                // A file may have a later time than commands accept.
                 let time = time_ms.min(FIELD_TIME_MS_MAX) as f64;
                 self.timed().times.insert(limits, field, time);
             }

@@ -191,6 +191,7 @@ impl<A: Allocator + Clone> ListChunk<A> {
 
     /// Returns true if the chunk is as it was when it was copied.
     pub(super) fn is_same(&self, copied: &ObjectNodeCopy) -> bool {
+        // The version counts moves, too, so that the place need not be compared.
         (self.number, self.version) == (copied.number, copied.version)
     }
 

@@ -300,6 +300,7 @@ impl<A: Allocator + Clone> ListObject<A> {
             number += 1;
             self.chunks.insert(number, tail);
         }
+        // A neighbour with room takes the element, so that fewer small chunks arise.
         let before = number.wrapping_sub(1);
         if let Some(chunk) = self.chunks.get_mut(before)
             && has_room(chunk, limit, element)
@@ -316,12 +317,12 @@ impl<A: Allocator + Clone> ListObject<A> {
         }
     }
 
-    /// Returns the index of the first element that equals another. Chunks in cold tiers are
-    /// skipped: [`ObjectPart::First`](super::ObjectPart::First) brings the chunk with the element
-    /// into memory.
+    /// Returns the index of the first element that equals another.
     fn index_of(&self, element: &[u8]) -> Option<usize> {
         let mut before = 0;
         for chunk in self.chunks.iter() {
+            // A chunk that is still cold has no such element: `ObjectPart::First` has brought the
+            // one that has it into memory.
             let mut elements = chunk.here().into_iter().flat_map(PackedStrings::iter);
             if let Some(index) = elements.position(|other| other == element) {
                 return Some(before + index);
@@ -350,8 +351,7 @@ impl<A: Allocator + Clone> ListObject<A> {
     }
 
     /// Removes elements that equal `element`, and returns their number: the first `count`, the last
-    /// `-count` if it is negative, or all if it is 0. Linear. Chunks in cold tiers are skipped:
-    /// [`ObjectPart::Each`](super::ObjectPart::Each) brings those with such elements into memory.
+    /// `-count` if it is negative, or all if it is 0. Linear.
     pub fn remove(&mut self, limits: &ObjectLimits, count: i64, element: &[u8]) -> usize {
         let mut left = match count {
             0 => usize::MAX,
@@ -367,6 +367,7 @@ impl<A: Allocator + Clone> ListObject<A> {
                 step
             };
             let chunk = self.chunk_mut(number);
+            // `ObjectPart::Each` has brought all chunks that have such elements into memory.
             let found = chunk.here().into_iter().flat_map(PackedStrings::iter);
             let found = found.filter(|other| *other == element).count();
             let here = found.min(left);

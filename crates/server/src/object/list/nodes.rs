@@ -37,6 +37,7 @@ impl<A: Allocator + Clone> ListObject<A> {
     /// Returns the chunks of a part that the numbers of elements alone determine.
     fn touched(&self, part: &ObjectPart<'_>) -> Numbers {
         let mut numbers = Numbers::new();
+        // Without an element, there is no chunk of any.
         if self.is_empty() {
             return numbers;
         }
@@ -143,6 +144,7 @@ impl<A: Allocator + Clone> ListObject<A> {
     /// Returns the number of elements of a chunk that equal another. Moves nothing.
     fn count_in(&self, chunk: &ListChunk<A>, element: &[u8]) -> Result<usize, ColdNodeError> {
         let read = match chunk.away() {
+            // A chunk that is lent need not be read again.
             Some(away) if chunk.here().is_none() => {
                 Some(ListChunk::read(away, self.chunks.heap())?)
             }

@@ -492,14 +492,14 @@ impl<A: Allocator + Clone> RankedTree<A> {
         self.leaves[child as usize].next == NONE
     }
 
-    /// Updates a child that has too few entries, and shares with a neighbour or merges both. A
-    /// child without a neighbour stays as it is, unless it is empty: then its parent is too small
-    /// itself, and its turn comes next.
+    /// Updates a child that has too few entries, and shares with a neighbour or merges both.
     fn refill(&mut self, number: u32, index: usize, level: u32) {
         let parent = &self.inners[number as usize];
         if parent.len() == 1 {
             let child = parent.children[0];
             let slot = self.slot_of(child, level - 1);
+            // A child without a neighbour stays as it is, unless it is empty. Its parent is then
+            // too small itself, and is next.
             if slot.count > 0 {
                 self.inners[number as usize].set(0, slot);
                 return;
@@ -667,10 +667,10 @@ fn two<T>(nodes: &mut [T], a: u32, b: u32) -> [&mut T; 2] {
     }
 }
 
-/// Appends a node. The vector grows by an eighth: nodes are large, and a large block is usually
-/// moved without a copy.
+/// Appends a node.
 fn push_node<T, A: Allocator>(nodes: &mut Vec<T, A>, node: T) -> u32 {
     if nodes.len() == nodes.capacity() {
+        // An eighth is enough: nodes are large, and a large block is usually moved without a copy.
         nodes.reserve_exact((nodes.len() / 8).max(1));
     }
     nodes.push(node);

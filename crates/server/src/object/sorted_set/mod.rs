@@ -105,6 +105,7 @@ fn insert_in(packed: &mut PackedStrings<impl Allocator + Clone>, member: &[u8], 
     let position = packed.position(2 * rank);
     // A zero is stored without its sign here, as in small sorted sets of Redis.
     packed.insert(position, &encode(score + 0.0));
+    // Second, because both are inserted at the same position.
     packed.insert(position, member);
 }
 
@@ -115,6 +116,7 @@ const LARGE: u8 = 1;
 /// Reads a frozen score.
 fn thawed_score(bytes: &[u8]) -> Option<f64> {
     let score = f64::from_le_bytes(bytes.try_into().ok()?);
+    // It would have no place in the order.
     (!score.is_nan()).then_some(score)
 }
 
@@ -311,12 +313,12 @@ impl<A: Allocator + Clone> SortedSet<A> {
         self.edge_ranks(Edge::from_score(min), Edge::to_score(max))
     }
 
-    /// Returns the ranks of the members that are within bounds, if all scores are the same.
-    /// Otherwise, for a small set, it returns what Redis finds, which walks from one end: from the
-    /// last member if `reverse`. For a large set with different scores the result is unspecified,
-    /// as in Redis. Logarithmic.
+    /// Returns the ranks of the members that are within bounds, if all scores are the same. If they
+    /// differ, the result is that of Redis for a small set, and unspecified for a large one.
+    /// Logarithmic.
     pub fn lex_ranks(&self, min: Bound<&[u8]>, max: Bound<&[u8]>, reverse: bool) -> Range<usize> {
         match &self.form {
+            // Redis walks from one end, which only matters if the scores differ.
             SortedSetForm::Small(packed) => walk_members(packed, min, max, reverse),
             SortedSetForm::Large(_) => {
                 self.edge_ranks(Edge::from_member(min), Edge::to_member(max))

@@ -289,6 +289,7 @@ impl ConsumerGroup {
     pub(super) fn rebuild_in(&self, heap: &AccountedHeap) -> ConsumerGroup {
         let mut copy = ConsumerGroup::new(&self.name, self.last_id, self.entries_read, heap);
         copy.pending = self.pending.rebuild_in(heap);
+        // Gaps are copied, too, because pending entries refer to consumers by number.
         for consumer in &self.consumers {
             let consumer = consumer.as_ref().map(|it| Consumer {
                 name: copied(&it.name, heap),

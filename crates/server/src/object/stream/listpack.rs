@@ -84,6 +84,7 @@ pub(super) fn read(bytes: &[u8], at: usize) -> Option<(ListpackElement<'_>, usiz
 #[inline]
 pub(super) fn small(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
     match bytes.get(at) {
+        // One byte for the integer, and one for its length.
         Some(&form @ 0..0x80) => Some((form.into(), at + 2)),
         _ => None,
     }
@@ -92,6 +93,7 @@ pub(super) fn small(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
 /// Returns the position of the element after that at `at`; `None` at the end.
 #[inline]
 pub(super) fn end(bytes: &[u8], at: usize) -> Option<usize> {
+    // The first byte tells the length of these forms, which are nearly all elements.
     match bytes.get(at) {
         Some(0..0x80) => Some(at + 2),
         Some(form @ 0x80..0xc0) => Some(at + 2 + usize::from(form & 0x3f)),

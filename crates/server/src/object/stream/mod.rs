@@ -102,6 +102,7 @@ impl StreamObject {
     pub fn append(&mut self, limits: &ObjectLimits, id: StreamId, words: &[&[u8]]) {
         debug_assert!(id > self.last_id);
         let bytes: usize = words.iter().map(|word| word.len()).sum();
+        // A listpack has four bytes for its length, so that there is always a limit.
         let usual_bytes = match limits.stream_node_bytes_max {
             0 => ENTRY_BYTES_MAX,
             max => max.min(ENTRY_BYTES_MAX),

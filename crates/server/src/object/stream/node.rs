@@ -147,6 +147,7 @@ impl StreamNode {
         if master.fields != (words.len() / 2) as i64 {
             return false;
         }
+        // A field that is the text of an integer is stored as an integer.
         let (mut at, mut digits) = (master.fields_at, itoa::Buffer::new());
         words.iter().step_by(2).all(|word| {
             let Some((field, next)) = read(self.bytes(), at) else {
@@ -325,6 +326,7 @@ fn check(first: StreamId, bytes: &[u8]) -> Option<DeletedEntries> {
         let seq = first.seq.wrapping_add(next(&mut at)?.integer()? as u64);
         let id = StreamId { ms, seq };
         let is_live = flags & DELETED == 0;
+        // The differences wrap, so that the bytes can name any identifier.
         if id < first || (is_live && last_live.is_some_and(|last| id <= last)) {
             return None;
         }
@@ -357,6 +359,7 @@ fn check(first: StreamId, bytes: &[u8]) -> Option<DeletedEntries> {
             found_deleted += 1;
         }
     }
+    // A number that does not fit into 16 bits is stored as all ones.
     let counts_all = announced == u16::MAX || usize::from(announced) == count;
     (counts_all && found_live == live && found_deleted == deleted).then_some(order)
 }

@@ -100,6 +100,7 @@ impl StreamObject {
         stream.max_deleted = parts.max_deleted;
         stream.entries_added = parts.entries_added;
         for group in &parts.groups {
+            // Two groups of one name are an error.
             let at = stream.group_place(&group.name).err()?;
             let group = group_of_parts(group, heap)?;
             stream.groups.insert(at, group);
@@ -223,6 +224,7 @@ impl StreamObject {
         for group in &parts.groups {
             put_bytes(out, &group.name);
             put_id(out, group.last_id);
+            // 0 means that the number is unknown.
             put_number(out, group.entries_read.map_or(0, |read| read as usize + 1));
             put_number(out, group.pending.len());
             for (id, delivered_ms, deliveries) in &group.pending {

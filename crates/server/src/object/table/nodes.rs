@@ -114,6 +114,7 @@ impl Stub {
 /// Returns the number of the node for the value of `key`; never 0. If two keys have the same
 /// number, the value of one of them does not move.
 fn node_of(key: &[u8]) -> u64 {
+    // 0 stands for a value as a whole.
     hash_of(key) | 1
 }
 
@@ -131,6 +132,7 @@ impl<A: Allocator> ByteStringTable<A> {
 impl<A: Allocator> Drop for ByteStringTable<A> {
     fn drop(&mut self) {
         let Some(nodes) = &self.nodes else { return };
+        // Without a cold value, no entry needs to be read.
         let Some(cold) = nodes.cold.as_ref().filter(|_| self.has_cold()) else {
             return;
         };
@@ -452,7 +454,7 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
     }
 
     /// Ends the move of a value to a cold tier, or into memory. Returns false if it was changed
-    /// meanwhile: it is unchanged if its bytes are, or its place, which must have been held.
+    /// meanwhile. The caller has held the place that the value had.
     pub fn move_node(
         &mut self,
         copied: &ObjectNodeCopy,
@@ -464,6 +466,8 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
             return false;
         };
         let place = self.stub(id).map(|stub| stub.place);
+        // Values have no versions. A place that is held is not reused, and equal bytes may move
+        // even if they were written again meanwhile.
         let is_same = match place {
             Some(_) => place == copied.place,
             None => copied.place.is_none() && self.value(id) == value,

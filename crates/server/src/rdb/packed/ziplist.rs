@@ -21,6 +21,7 @@ pub(in crate::rdb) fn read(
 ) -> Result<(), RdbError> {
     let mut slice = RdbPackedReader::new("ziplist", bytes, offset);
     slice.total()?;
+    // The offset of the last entry serves walks backward only.
     slice.u32()?;
     let announced = u16::from_le_bytes(slice.array()?);
     let before = elements.len();

@@ -29,6 +29,7 @@ pub(in crate::rdb) fn read(bytes: &[u8], offset: u64) -> Result<Pairs, RdbError>
         slice.take(unused.into())?;
         fields.push((field, value));
     }
+    // From this number on, the real one is unknown.
     let announced = match announced {
         LONG.. => u16::MAX,
         count => count.into(),
