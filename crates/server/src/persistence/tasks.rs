@@ -74,7 +74,7 @@ fn keep(server: &ServerCore) {
     while !server.stopping.load(Ordering::Acquire) {
         std::thread::sleep(TICK);
         server.log.tend();
-        // As long as there is something to compact, each tick continues.
+        // Each tick continues until nothing is left to compact.
         compact_ticks = match compact_ticks {
             0 if server.keyspace.compact_for(COMPACTED) => 0,
             0 => COMPACT_TICKS,
