@@ -27,6 +27,7 @@ impl<'l> LuaArguments<'l> {
 
     /// Returns the argument at `position`, which counts from 1.
     pub fn get(&self, position: usize) -> Option<&Value> {
+        debug_assert!(position > 0, "positions count from 1");
         self.values.get(position.wrapping_sub(1))
     }
 

@@ -6,6 +6,7 @@ use mlua::{Lua, MultiValue, Result, Table};
 /// Converts a number to an integer of 32 bits: rounds it and drops the higher bits.
 fn truncated(number: f64) -> i32 {
     const RANGE: f64 = 4_294_967_296.0;
+    // The remainder comes first: the conversion saturates beyond 64 bits.
     (number.round_ties_even() % RANGE) as i64 as i32
 }
 
@@ -37,6 +38,7 @@ pub fn library(lua: &Lua) -> Result<Table> {
         } else {
             format!("{bits:08x}")
         };
+        debug_assert_eq!(text.len(), 8, "negative numbers have as many digits");
         let count = (digits.unsigned_abs() as usize).min(8);
         Ok(text.get(8 - count..).unwrap_or_default().to_owned())
     })?;

@@ -15,6 +15,8 @@ const LOADED_BYTES_MAX: usize = 256 << 20;
 /// Error for a script beyond the limit.
 const FULL: &str = "OOM loaded scripts would exceed 268435456 bytes. Use SCRIPT FLUSH.";
 
+const _: () = assert!(LOADED_BYTES_MAX == 268_435_456, "the error names the limit");
+
 /// A script, and the time of its last use.
 #[derive(Debug)]
 struct EvaluatedScript {
@@ -53,7 +55,9 @@ impl ScriptCache {
         if self.find(script.digest.as_bytes()).is_some() {
             return None;
         }
+        debug_assert!(is_lower_case(&script.digest), "it would not be found");
         let oldest = match self.evaluated.len() {
+            // A search of all is cheap beside the compilation that has preceded this.
             EVALUATED_MAX.. => self.evaluated.values().min_by_key(|it| it.used),
             _ => None,
         };
@@ -65,6 +69,7 @@ impl ScriptCache {
         let (script, used) = (Arc::clone(script), self.clock);
         self.evaluated
             .insert(script.digest.clone(), EvaluatedScript { script, used });
+        debug_assert!(self.evaluated.len() <= EVALUATED_MAX);
         oldest
     }
 
@@ -80,6 +85,8 @@ impl ScriptCache {
         if self.loaded_bytes + bytes > LOADED_BYTES_MAX {
             return Err(ScriptError::Text(FULL.to_owned()));
         }
+        debug_assert!(is_lower_case(&script.digest), "it would not be found");
+        // A script is in one of the maps only, so that its bytes are counted once.
         self.forget_evaluated(&script.digest);
         self.bytes += bytes;
         self.loaded_bytes += bytes;
@@ -92,6 +99,10 @@ impl ScriptCache {
         if let Some(evaluated) = self.evaluated.remove(digest) {
             self.bytes -= evaluated.script.memory_bytes();
         }
+        debug_assert!(
+            self.loaded_bytes <= self.bytes,
+            "they are among all scripts"
+        );
     }
 
     /// Returns the number of known scripts.
@@ -103,6 +114,11 @@ impl ScriptCache {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
+}
+
+/// Returns true if a digest is in the form in which lookups have it.
+fn is_lower_case(digest: &str) -> bool {
+    !digest.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
 #[cfg(test)]

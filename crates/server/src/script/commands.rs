@@ -162,6 +162,7 @@ unsafe fn push_answer(state: *mut lua_State, ran: Ran) -> bool {
 /// `state` is that of a function that Lua has called.
 unsafe fn run(state: *mut lua_State) -> Ran {
     let run = |reply: &mut RespReply| {
+        debug_assert_eq!(reply.apart_bytes(), 0, "the script would not get them");
         reply.truncate(0);
         // The reply and the Lua value made of it exist at the same time.
         reply.set_bound(entered_limit() / 2);
@@ -173,6 +174,7 @@ unsafe fn run(state: *mut lua_State) -> Ran {
         let ran = unsafe { with_words(state, |words| lent::with(|host| host.run(words, reply))) };
         let refused = match ran {
             Ok(Some(Ok(()))) if reply.is_cut() => {
+                // A reply that was cut takes no more bytes, not even after it is emptied.
                 *reply = NO_ANSWER;
                 Some(ANSWER_TOO_LONG.to_owned())
             }
@@ -250,6 +252,7 @@ unsafe fn with_words<R>(
             _ => return Err("ERR Lua redis lib command arguments must be strings or integers"),
         }
     }
+    // In a second pass, because words refer to `digits`, which grows in the first one.
     let (mut words, mut begin) = (SmallVec::<[&[u8]; 8]>::new(), 0);
     let mut ends = ends.into_iter();
     for at in 1..=count {
@@ -272,5 +275,7 @@ unsafe fn with_words<R>(
             number
         }));
     }
+    debug_assert_eq!(words.len(), count as usize);
+    debug_assert_eq!(begin, digits.len(), "each number has its own text");
     Ok(work(&words))
 }

@@ -24,12 +24,14 @@ struct LuaReplyWriter<'r> {
 }
 
 fn write(value: &Value, answer: &mut LuaReplyWriter<'_>, typed: bool, depth: usize) -> Result<()> {
+    debug_assert!(depth <= DEPTH_MAX);
     answer.values += 1;
     if answer.values.is_multiple_of(VALUES_UNTIL_LOOK) {
         look()?;
     }
     let reply = &mut *answer.reply;
     if reply.is_cut() {
+        // Its client is disconnected, so nobody gets the rest.
         return Ok(());
     }
     if reply.len() > entered_limit() {
@@ -78,6 +80,7 @@ fn write_table(
     depth: usize,
 ) -> Result<()> {
     let reply = &mut *answer.reply;
+    // In the order of Redis, which decides where a table has several of these names.
     if let Value::String(text) = table.raw_get("err")? {
         reply.line(b'-', &text.as_bytes());
         return Ok(());
@@ -136,6 +139,7 @@ fn write_table(
     let mut length = 0;
     loop {
         match table.raw_get(length + 1)? {
+            // As in Redis, an array ends before its first nil.
             Value::Nil => break,
             value => write(&value, answer, typed, depth + 1)?,
         }

@@ -49,15 +49,18 @@ const MEMORY_BYTES_LEAST: usize = 32 << 20;
 /// Bytes of memory that a script may take at least, however much earlier scripts have left.
 const FREE_BYTES_LEAST: usize = 8 << 20;
 
+const _: () = assert!(FREE_BYTES_LEAST <= MEMORY_BYTES_LEAST);
+const _: () = assert!(MEMORY_BYTES_LEAST <= MEMORY_BYTES_MAX);
+
 thread_local! {
     /// The limit of the state that this thread entered last.
     static ENTERED_LIMIT: Cell<usize> = const { Cell::new(MEMORY_BYTES_MAX) };
 }
 
 /// Returns the bytes that all scripts together may hold if keys and clients have `maxmemory`
-/// bytes; 0 is no limit. It is an eighth, so that the process stays near `maxmemory` whatever a
-/// script does.
+/// bytes; 0 is no limit.
 pub fn memory_bytes_of(maxmemory: u64) -> usize {
+    // An eighth, so that the process stays near `maxmemory` whatever a script does.
     match usize::try_from(maxmemory / 8).unwrap_or(usize::MAX) {
         0 => MEMORY_BYTES_MAX,
         part => part.clamp(MEMORY_BYTES_LEAST, MEMORY_BYTES_MAX),
@@ -83,6 +86,8 @@ const NO_ROOM: &str = "loaded libraries use half of their memory limit";
 
 /// Error for a longer text.
 const SOURCE_TOO_LONG: &str = "chunk has more than 16777216 bytes";
+
+const _: () = assert!(SOURCE_BYTES_MAX == 16_777_216, "the error names the limit");
 
 /// The purpose of a Lua state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +142,7 @@ impl LuaEngine {
         let lua = Lua::new_with(libraries, LuaOptions::default())?;
         lua.set_memory_limit(MEMORY_BYTES_MAX)?;
         let random = Arc::new(Mutex::new(ScriptRandom::default()));
+        // Before the prelude runs, because it copies the functions that scripts get.
         lua.globals().raw_set("unpack", weighed::replace(&lua)?)?;
         let redis = redis_table(&lua)?;
         let guard = Arc::new(ScriptGuard::new(Arc::clone(watchdog)));
@@ -186,6 +192,7 @@ impl LuaEngine {
         if self.limit.get() == bytes {
             return Ok(());
         }
+        // Garbage must not count towards what the state holds: the limit would be too high.
         self.lua.gc_collect()?;
         let least = self.lua.used_memory() + FREE_BYTES_LEAST;
         self.lua.set_memory_limit(bytes.max(least))?;
@@ -262,7 +269,9 @@ impl LuaEngine {
                 let (typed, reply) = (lent::is_typed(), host.reply());
                 let before = reply.len();
                 let written = convert::to_reply(&value, reply, typed);
+                debug_assert!(reply.len() >= before, "only the result was written");
                 if written.is_err() {
+                    // The error must not follow a part of the result.
                     reply.truncate(before);
                 }
                 written.map_err(ScriptError::from)
@@ -277,6 +286,7 @@ impl LuaEngine {
             }
             _ => error,
         });
+        // The verdict on the script must not end the functions that clean up after it.
         drop(attending);
         commands::end_script();
         self.settle()?;
@@ -324,12 +334,17 @@ impl LuaEngine {
     ) -> std::result::Result<Library, LibraryError> {
         let LibraryHeader { name, body } = LibraryHeader::parse(code)?;
         self.make_room()?;
+        // The other half is for functions that run. Libraries are never forgotten to make room.
         if self.lua.used_memory() > self.limit.get() / 2 {
             return Err(LibraryError::Register(NO_ROOM.to_owned()));
         }
         let chunk = self
             .compile_as("@user_function", body)
             .map_err(|error| LibraryError::Compile(failure::message(&error)))?;
+        debug_assert!(
+            self.registered.lock().is_empty(),
+            "nothing was being loaded"
+        );
         self.guard.begin_load(time_max);
         let attending = self.guard.attend();
         let loaded = self.load.call::<(bool, Value)>(chunk);
@@ -345,7 +360,8 @@ impl LuaEngine {
                     self.next_number += 1;
                     let callable = Callable::function(&self.lua, callback)?;
                     let named = (function.name.clone(), callable);
-                    self.functions.insert(function.number, named);
+                    let other = self.functions.insert(function.number, named);
+                    debug_assert!(other.is_none(), "no number is given twice");
                     functions.push(Arc::new(function));
                 }
                 Ok(Library {
@@ -362,7 +378,9 @@ impl LuaEngine {
     pub fn keep(&mut self, libraries: &Libraries) {
         let all = libraries.iter().flat_map(|library| &library.functions);
         let kept: HashSet<u64> = all.map(|function| function.number).collect();
+        // Functions of a library that was refused after it had registered them are here, too.
         self.functions.retain(|number, _| kept.contains(number));
+        debug_assert_eq!(self.functions.len(), kept.len(), "a function is unknown");
         self.lua.expire_registry_values();
     }
 
@@ -540,6 +558,7 @@ fn redis_table(lua: &Lua) -> Result<Table> {
         ("REDIS", REDIS_VERSION),
         ("SERVER", env!("CARGO_PKG_VERSION")),
     ] {
+        // One byte for each part, so that numbers compare like versions.
         let parts = version.split('.');
         let number = parts.filter_map(|part| part.parse::<i64>().ok());
         let number = number.fold(0, |all, part| all << 8 | part);
@@ -551,6 +570,7 @@ fn redis_table(lua: &Lua) -> Result<Table> {
             return wrong_type(lua);
         };
         let text = text.as_bytes();
+        // As in Redis, the text may begin with the dash that the protocol has there.
         let text = text.strip_prefix(b"-").unwrap_or(&text);
         let line_ends: &[u8] = b"\r\n";
         let is_end = |byte: &u8| line_ends.contains(byte);
@@ -660,6 +680,7 @@ fn log(lua: &Lua, values: MultiValue) -> Result<()> {
     let mut text = Vec::new();
     for position in 2..=arguments.len() {
         let Ok(part) = arguments.string(position) else {
+            // Redis skips what is no string, too.
             continue;
         };
         if !text.is_empty() {

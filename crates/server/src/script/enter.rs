@@ -129,6 +129,7 @@ impl LuaCaller {
             let push = |key: &RegistryKey| {
                 ffi::lua_rawgeti_(state, ffi::LUA_REGISTRYINDEX, key.id());
             };
+            // Below the function that is called, because the call takes all above it off.
             push(&self.locate);
             push(&self.enter);
             ffi::lua_pushlightuserdata(state, (&raw mut visit).cast::<c_void>());
@@ -137,16 +138,20 @@ impl LuaCaller {
             let count = ffi::lua_gettop(state) - top - 2;
             let call = || ffi::lua_pcall(state, count, 1, top + 1);
             let status = lent::lend(host, call);
+            debug_assert_eq!(ffi::lua_gettop(state), top + 2, "a result or an error");
+            // `mlua` would take a lock to read this.
             let kibibytes = ffi::lua_gc(state, ffi::LUA_GCCOUNT, 0) as usize;
             let bytes = ffi::lua_gc(state, ffi::LUA_GCCOUNTB, 0) as usize;
             self.bytes.set((kibibytes << 10) + bytes);
             if status != ffi::LUA_OK {
                 return Ok(LuaCallOutcome::Failed(self.take(top)?));
             }
+            // Strings and numbers, the most frequent results, take no detour over values of `mlua`.
             match ffi::lua_type(state, -1) {
                 ffi::LUA_TSTRING => {
                     let mut length = 0;
                     let bytes = ffi::lua_tolstring(state, -1, &raw mut length);
+                    debug_assert!(!bytes.is_null(), "it is a string");
                     let bytes = std::slice::from_raw_parts(bytes.cast::<u8>(), length);
                     host.reply().bulk(bytes);
                 }
@@ -170,6 +175,7 @@ impl LuaCaller {
         // SAFETY: the caller vouches for the state and the value. The place of the registry exists,
         // so that storing something in it needs no memory.
         unsafe {
+            debug_assert!(ffi::lua_gettop(state) > top, "there is a value");
             let is_nil = ffi::lua_isnil(state, -1) != 0;
             if !is_nil {
                 ffi::lua_rawseti_(state, ffi::LUA_REGISTRYINDEX, self.place.id());
@@ -182,6 +188,7 @@ impl LuaCaller {
         let value = self.lua.registry_value(&self.place);
         // SAFETY: as above.
         unsafe {
+            // The value must not stay reachable from here, and nil would remove the place.
             ffi::lua_pushboolean(state, 1);
             ffi::lua_rawseti_(state, ffi::LUA_REGISTRYINDEX, self.place.id());
         }
@@ -196,6 +203,9 @@ unsafe extern "C-unwind" fn enter(state: *mut lua_State) -> c_int {
     // a function in C twenty places on the stack, of which this takes seven. An error skips this
     // frame, which has nothing to drop.
     unsafe {
+        debug_assert!(matches!(ffi::lua_gettop(state), 2 | 3));
+        debug_assert_eq!(ffi::lua_type(state, 1), ffi::LUA_TLIGHTUSERDATA);
+        debug_assert_eq!(ffi::lua_type(state, 2), ffi::LUA_TFUNCTION);
         let visit = &*ffi::lua_touserdata(state, 1).cast::<LuaCallArguments<'_>>();
         let is_script = ffi::lua_gettop(state) > 2;
         let mut count = 0;

@@ -15,6 +15,7 @@ pub struct ScriptCallError {
 
 /// Creates an error as the functions of Lua's libraries raise it: with the line that called them.
 pub fn raise(lua: &Lua, text: impl std::fmt::Display) -> Error {
+    // Level 0 is the native function that fails, level 1 the code that has called it.
     let position = lua.inspect_stack(1, |frame| {
         let line = frame.current_line()?;
         let source = frame.source().short_src?;
@@ -115,6 +116,7 @@ pub fn locate(lua: &Lua, value: Value) -> Result<Table> {
             Some((source, frame.current_line()?))
         });
         match place {
+            // The prelude and native functions have no such names. The script's line is wanted.
             Some(Some((source, line))) if source.starts_with('@') => {
                 table.raw_set("source", source)?;
                 table.raw_set("line", line)?;

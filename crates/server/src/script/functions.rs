@@ -70,6 +70,7 @@ impl LuaFunctionCall {
     pub fn words(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         let mut begin = 0;
         self.ends.iter().map(move |end| {
+            debug_assert!(begin <= *end && *end <= self.bytes.len());
             let word = self.bytes.get(begin..*end);
             begin = *end;
             word.unwrap_or_default()
@@ -201,6 +202,7 @@ impl FunctionRegistry {
         time_max: Option<Duration>,
     ) -> Result<String, LibraryError> {
         let name = LibraryHeader::parse(code)?.name;
+        // A copy is changed, so that an error leaves the current libraries.
         let mut libraries = self.libraries();
         if libraries.remove(name.as_bytes()).is_some() && !replace {
             return Err(LibraryError::Exists(name));
@@ -234,6 +236,8 @@ impl FunctionRegistry {
                 LibraryRestorePolicy::Flush => Libraries::default(),
                 LibraryRestorePolicy::Append | LibraryRestorePolicy::Replace => self.libraries(),
             };
+            // All are removed before any is added: a function may move between two libraries that
+            // are both replaced.
             for library in restored.iter() {
                 if libraries.remove(library.name.as_bytes()).is_some()
                     && how == LibraryRestorePolicy::Append
@@ -280,6 +284,7 @@ impl FunctionRegistry {
         let changed = work(engine);
         let mut known = self.known.lock();
         let changed = changed.map(|libraries| known.set_libraries(libraries));
+        // Also after an error, because functions of the refused library are in the state.
         engine.keep(&known.libraries);
         drop(known);
         self.set_engine_bytes(engine.memory_bytes());
@@ -338,6 +343,7 @@ impl FunctionRegistry {
         };
         self.watchdog.end();
         if begun.is_large {
+            // Its words would otherwise stay until the next call.
             self.known.lock().call = LuaFunctionCall::default();
         }
         called

@@ -40,6 +40,7 @@ impl Drop for WatchedRun {
 /// scripts call check this where they take long.
 pub fn verdict() -> Option<&'static str> {
     if !IS_ATTENDED.get() {
+        // Lua also runs outside of scripts, for example while a state is set up.
         return None;
     }
     ATTENDED.with_borrow(|guard| guard.as_ref()?.verdict())
@@ -57,6 +58,7 @@ impl ScriptGuard {
 
     /// Makes [`verdict`] ask this guard on this thread.
     pub fn attend(self: &Arc<ScriptGuard>) -> WatchedRun {
+        debug_assert!(!IS_ATTENDED.get(), "a script runs no other script");
         ATTENDED.with_borrow_mut(|attended| {
             // Mostly it is the same guard again.
             if !attended.as_ref().is_some_and(|it| Arc::ptr_eq(it, self)) {
@@ -69,6 +71,7 @@ impl ScriptGuard {
 
     /// Notes that the loading of a library begins, which may take up to `time_max`.
     pub fn begin_load(&self, time_max: Option<Duration>) {
+        debug_assert!(!self.is_loading(), "one library is loaded at a time");
         *self.load_until.lock() = time_max.map(|time| Instant::now() + time);
         self.is_loading.store(true, Ordering::Relaxed);
     }

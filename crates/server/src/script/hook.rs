@@ -31,7 +31,9 @@ unsafe extern "C-unwind" fn look(state: *mut lua_State, _: *mut lua_Debug) {
         raw::look(state);
         let mebibytes = ffi::lua_gc(state, ffi::LUA_GCCOUNT, 0) as usize >> 10;
         let many = INSTRUCTIONS_MAX * MEBIBYTES_MANY / mebibytes.max(MEBIBYTES_MANY);
+        // With a count of 0, Lua would hardly ever call the hook.
         let many = many.max(1) as c_int;
+        debug_assert!(many <= INSTRUCTIONS_MAX as c_int);
         if many != ffi::lua_gethookcount(state) {
             ffi::lua_sethook(state, Some(look), ffi::LUA_MASKCOUNT, many);
         }

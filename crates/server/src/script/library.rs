@@ -170,6 +170,8 @@ impl FunctionFlags {
     }
 }
 
+const _: () = assert!(FunctionFlags::NAMES.len() <= u8::BITS as usize);
+
 /// A function of a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
@@ -190,7 +192,7 @@ pub struct Library {
     pub name: String,
     /// The complete code, including the first line.
     pub code: Arc<[u8]>,
-    /// The functions, ordered by their names.
+    /// The functions, in the order in which they were registered.
     pub functions: Vec<Arc<Function>>,
 }
 
@@ -246,14 +248,20 @@ impl Libraries {
     /// # Errors
     /// [`FunctionExists`](LibraryError::FunctionExists).
     pub fn add(&mut self, library: Library) -> Result<(), LibraryError> {
+        debug_assert!(
+            !self.by_name.contains_key(&library.name),
+            "its functions would stay"
+        );
         let mut functions = library.functions.iter();
+        // All are looked up before any is added, so that an error changes nothing.
         if let Some(known) = functions.find(|it| self.functions.contains_key(&*lowercase(&it.name)))
         {
             return Err(LibraryError::FunctionExists(known.name.clone()));
         }
         for function in &library.functions {
             let key = lowercase(&function.name).into_owned();
-            self.functions.insert(key, Arc::clone(function));
+            let other = self.functions.insert(key, Arc::clone(function));
+            debug_assert!(other.is_none(), "a library has two functions of a name");
         }
         self.by_name.insert(library.name.clone(), Arc::new(library));
         Ok(())
@@ -263,7 +271,8 @@ impl Libraries {
     pub fn remove(&mut self, name: &[u8]) -> Option<Arc<Library>> {
         let library = self.by_name.remove(std::str::from_utf8(name).ok()?)?;
         for function in &library.functions {
-            self.functions.remove(&*lowercase(&function.name));
+            let removed = self.functions.remove(&*lowercase(&function.name));
+            debug_assert!(removed.is_some(), "a library's functions are known");
         }
         Some(library)
     }

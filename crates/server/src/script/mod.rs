@@ -163,6 +163,7 @@ impl Scripts {
         }
         let script = self.compiled(text)?;
         let forgotten = self.known.lock().evaluate(&script);
+        // Its compiled form would otherwise take memory until the state is flushed.
         if let (Some(forgotten), Some(engine)) = (forgotten, &mut *self.engine.lock()) {
             engine.forget(&forgotten.digest);
         }
@@ -209,11 +210,14 @@ impl Scripts {
         let Some(engine) = engine.as_mut() else {
             unreachable!("it has just been created")
         };
+        // `maxmemory` may have changed since the last run.
         engine.limit_memory(self.memory.most())?;
         let result = work(engine);
         let bytes = engine.memory_bytes();
         let before = self.engine_bytes.swap(bytes, Ordering::Relaxed);
         let memory = &self.memory.scripts;
+        // Only the difference is added, because the count includes the texts of scripts. The
+        // addition wraps where the state has shrunk.
         memory.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
         result
     }

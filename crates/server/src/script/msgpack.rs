@@ -64,6 +64,7 @@ fn pack(lua: &Lua, values: MultiValue) -> Result<LuaString> {
 }
 
 fn write(text: &mut GrowingText, value: &Value, depth: usize) -> Result<()> {
+    debug_assert!(depth <= DEPTH_MAX);
     // Writing to memory does not fail, but the types do not say so.
     let failed = mlua::Error::external;
     let out = text.room(match value {
@@ -71,15 +72,18 @@ fn write(text: &mut GrowingText, value: &Value, depth: usize) -> Result<()> {
         _ => 0,
     })?;
     match value {
+        // Lua's memory, and so each string in it, has less than 4 GiB.
         Value::String(text) => encode::write_str_len(out, text.as_bytes().len() as u32)
             .map(|_| out.extend_from_slice(&text.as_bytes()))
             .map_err(failed)?,
         Value::Integer(number) => {
             encode::write_sint(out, *number).map_err(failed)?;
         }
+        // The conversion of a greater number would saturate.
         Value::Number(number) if number.fract() == 0.0 && number.abs() < 9.2e18 => {
             encode::write_sint(out, *number as i64).map_err(failed)?;
         }
+        // As in lua-cmsgpack, four bytes where they hold the same number.
         Value::Number(number) if f64::from(*number as f32) == *number => {
             encode::write_f32(out, *number as f32).map_err(failed)?;
         }
@@ -94,6 +98,7 @@ fn write(text: &mut GrowingText, value: &Value, depth: usize) -> Result<()> {
 fn write_table(text: &mut GrowingText, table: &Table, depth: usize) -> Result<()> {
     let failed = mlua::Error::external;
     if let Some(length) = length_of_array(table)? {
+        debug_assert!(u32::try_from(length).is_ok(), "Lua's memory holds fewer");
         encode::write_array_len(text.room(0)?, length as u32).map_err(failed)?;
         for position in 1..=length {
             write(text, &table.raw_get(position)?, depth + 1)?;
@@ -131,6 +136,8 @@ fn length_of_array(table: &Table) -> Result<Option<i64>> {
             _ => return Ok(None),
         }
     }
+    // Positive keys that all differ are those from 1 on exactly if the greatest is their number.
+    debug_assert!(count <= greatest, "keys differ");
     Ok((count == greatest).then_some(count))
 }
 
@@ -272,6 +279,7 @@ fn read_array(
     length: u32,
     depth: usize,
 ) -> std::result::Result<Value, MsgpackReadError> {
+    // It has no room for `length` values yet, because a few bytes may announce billions.
     let table = lua.create_table()?;
     for position in 1..=length {
         look_after(position as usize)?;
@@ -291,6 +299,7 @@ fn read_map(
         look_after(position as usize)?;
         let key = read(lua, rest, depth + 1)?;
         let value = read(lua, rest, depth + 1)?;
+        // Lua has no such keys.
         let unusable = match &key {
             Value::Nil => true,
             Value::Number(number) => number.is_nan(),

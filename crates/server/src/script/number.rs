@@ -17,6 +17,8 @@ pub fn format_general(value: f64, precision: usize) -> String {
     let text = format!("{value:.*e}", precision - 1);
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
+    debug_assert!(exponent.abs() <= 324, "no number of 64 bits is beyond");
+    // The rule of C for the form with an exponent.
     if exponent < -4 || exponent >= precision as i32 {
         let sign = if exponent < 0 { '-' } else { '+' };
         let mantissa = without_zeros(mantissa);

@@ -82,6 +82,8 @@ impl<'m> PatternMatcher<'m> {
 
     /// Matches the whole pattern at this position of the subject, and returns the end.
     pub fn run(&mut self, at: usize) -> Outcome<Option<usize>> {
+        debug_assert!(at <= self.subject.len());
+        // Captures of the last match, also of one that has failed, are still there.
         self.level = 0;
         self.depth = 0;
         self.step(1)?;
@@ -90,6 +92,7 @@ impl<'m> PatternMatcher<'m> {
 
     /// Returns the captures of the last match.
     pub fn captures(&self) -> &[PatternCapture] {
+        debug_assert!(self.level <= CAPTURES_MAX);
         self.captures.get(..self.level).unwrap_or_default()
     }
 
@@ -112,6 +115,8 @@ impl<'m> PatternMatcher<'m> {
 
     /// Matches the pattern from `p` on at `s`, one level deeper.
     fn at(&mut self, s: usize, p: usize) -> Outcome<Option<usize>> {
+        debug_assert!(s <= self.subject.len() && p <= self.pattern.len());
+        debug_assert!(self.depth <= DEPTH_MAX);
         if self.depth == DEPTH_MAX {
             return wrong(c"pattern too complex");
         }
@@ -148,6 +153,7 @@ impl<'m> PatternMatcher<'m> {
                             return wrong(c"missing '[' after '%f' in pattern");
                         }
                         let end = self.class_end(p)?;
+                        // As in C, a 0 is before the first byte and after the last one.
                         let byte = |at: Option<usize>| at.and_then(|at| self.subject.get(at));
                         let before = byte(s.checked_sub(1)).copied().unwrap_or(0);
                         let here = byte(Some(s)).copied().unwrap_or(0);
@@ -200,6 +206,7 @@ impl<'m> PatternMatcher<'m> {
                     if byte == 0 {
                         return wrong(c"malformed pattern (missing ']')");
                     }
+                    // A bracket at the beginning is a member of the set, so it is not the end.
                     end += 1;
                     if byte == ESCAPE && self.pattern_at(end) != 0 {
                         end += 1;
@@ -229,6 +236,7 @@ impl<'m> PatternMatcher<'m> {
     /// Returns true if a byte is in the set that begins at `p` and has its closing bracket at
     /// `last`.
     fn in_set(&self, byte: u8, mut p: usize, last: usize) -> bool {
+        debug_assert_eq!(self.pattern_at(last), b']', "the set has an end");
         let is_negated = self.pattern_at(p + 1) == b'^';
         p += usize::from(is_negated);
         loop {
@@ -263,6 +271,7 @@ impl<'m> PatternMatcher<'m> {
         }
         let mut depth = 1;
         for (at, &byte) in rest.iter().enumerate().skip(1) {
+            // Checked first: if both delimiters are the same, the second one closes.
             if byte == close {
                 depth -= 1;
                 if depth == 0 {
@@ -317,6 +326,7 @@ impl<'m> PatternMatcher<'m> {
         *place = capture;
         self.level += 1;
         let matched = self.at(s, p)?;
+        // The next attempt may capture something else at this level.
         self.level -= usize::from(matched.is_none());
         Ok(matched)
     }
@@ -330,6 +340,7 @@ impl<'m> PatternMatcher<'m> {
         let Some(PatternCapture::Open(start)) = self.captures.get(last).copied() else {
             return wrong(c"invalid pattern capture");
         };
+        debug_assert!(start <= s, "a match only advances");
         self.set(last, PatternCapture::Span(start, s));
         let matched = self.at(s, p)?;
         if matched.is_none() {
@@ -354,6 +365,7 @@ impl<'m> PatternMatcher<'m> {
                 let text = self.subject.get(start..end).unwrap_or_default();
                 let rest = self.subject.get(s..).unwrap_or_default();
                 let end = rest.starts_with(text).then_some(s + text.len());
+                // Many bytes are compared in the time of one attempt.
                 self.step(text.len() / 64)?;
                 Ok(end)
             }

@@ -111,7 +111,10 @@ pub unsafe fn answer(state: *mut lua_State, bytes: &mut &[u8]) {
                 ffi::lua_rawset(state, -3);
                 wrap(state, c"verbatim_string");
             }
-            _ => ffi::lua_pushnil(state),
+            _ => {
+                debug_assert_eq!(*kind, b'_', "no command writes other kinds");
+                ffi::lua_pushnil(state);
+            }
         }
     }
 }
@@ -125,6 +128,7 @@ fn take_line<'b>(bytes: &mut &'b [u8]) -> &'b [u8] {
 
 fn take_bulk<'b>(bytes: &mut &'b [u8], length: i64) -> &'b [u8] {
     let length = length.max(0) as usize;
+    debug_assert!(bytes.len() >= length + 2, "the reply is complete");
     let text = bytes.get(..length).unwrap_or_default();
     *bytes = bytes.get(length + 2..).unwrap_or_default();
     text

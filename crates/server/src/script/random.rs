@@ -27,6 +27,8 @@ impl ScriptRandom {
         let next = self.0.wrapping_mul(0x5_deec_e66d).wrapping_add(0xb);
         self.0 = next & ((1 << 48) - 1);
         let bits = (self.0 >> 17) as u32 as i32;
+        debug_assert!(bits >= 0, "31 of 48 bits are left");
+        // Redis takes the remainder, too, so that scripts draw the same numbers.
         f64::from(bits % i32::MAX) / MODULUS
     }
 }
@@ -39,6 +41,7 @@ pub fn functions(
     let shared = Arc::clone(random);
     let draw = lua.create_function(move |lua, values: MultiValue| {
         let arguments = LuaArguments::new(lua, "random", values);
+        // Wrong arguments use up a number as well, as in Redis.
         let drawn = shared.lock().next();
         let (from, to) = match arguments.len() {
             0 => return Ok(drawn),

@@ -43,6 +43,7 @@ pub unsafe fn string<'s>(state: *mut lua_State, position: c_int) -> &'s [u8] {
     // SAFETY: the caller vouches for the state, and for how long the bytes are used.
     unsafe {
         let bytes = ffi::luaL_checklstring(state, position, &raw mut length);
+        debug_assert!(!bytes.is_null(), "an error would have been raised");
         std::slice::from_raw_parts(bytes.cast::<u8>(), length)
     }
 }
@@ -104,8 +105,15 @@ impl GrowingBlock {
         // block has `capacity` bytes, of which `length` are written. A larger block is a new one,
         // so that neither copy overlaps.
         unsafe {
+            debug_assert_eq!(
+                ffi::lua_touserdata(state, self.slot).cast::<u8>(),
+                self.bytes,
+                "the block has left its place"
+            );
+            debug_assert!(!self.contains(bytes), "the copies would overlap");
             let length = self.length + bytes.len();
             if length > self.capacity {
+                // Doubling bounds the bytes that are copied while the text grows.
                 let capacity = length.max(2 * self.capacity);
                 let larger = ffi::lua_newuserdata(state, capacity).cast::<u8>();
                 std::ptr::copy_nonoverlapping(self.bytes, larger, self.length);
@@ -118,6 +126,12 @@ impl GrowingBlock {
         }
     }
 
+    /// Returns true if `bytes` begin in the block.
+    fn contains(&self, bytes: &[u8]) -> bool {
+        let end = self.bytes.wrapping_add(self.capacity);
+        (self.bytes..end).contains(&bytes.as_ptr().cast_mut())
+    }
+
     /// Pushes the bytes as a string.
     ///
     /// # Safety
@@ -125,6 +139,7 @@ impl GrowingBlock {
     pub unsafe fn push_string(&self, state: *mut lua_State) {
         // SAFETY: `length` bytes of the block are written, and the block is on the stack.
         unsafe {
+            debug_assert!(self.length <= self.capacity);
             push::string(state, std::slice::from_raw_parts(self.bytes, self.length));
         }
     }

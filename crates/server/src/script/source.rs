@@ -94,6 +94,7 @@ impl Script {
 
     /// Returns the code that is compiled.
     pub fn code(&self) -> &[u8] {
+        debug_assert!(self.begin <= self.text.len());
         self.text.get(self.begin..).unwrap_or_default()
     }
 

@@ -174,6 +174,7 @@ unsafe fn push_capture(state: *mut lua_State, subject: &[u8], capture: PatternCa
             PatternCapture::Open(_) => raise(state, PatternFault::Wrong(c"unfinished capture")),
             PatternCapture::Place(at) => push_number(state, at + 1),
             PatternCapture::Span(start, end) => {
+                debug_assert!(start <= end && end <= subject.len());
                 push::string(state, subject.get(start..end).unwrap_or_default());
             }
         }
@@ -197,6 +198,11 @@ unsafe extern "C-unwind" fn gmatch(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn gmatch_step(state: *mut lua_State) -> c_int {
     // SAFETY: as above. `gmatch` has left two strings and a number, which scripts cannot change.
     unsafe {
+        debug_assert_eq!(
+            ffi::lua_type(state, ffi::lua_upvalueindex(3)),
+            ffi::LUA_TNUMBER,
+            "the offset is kept with the function"
+        );
         let subject = raw::string(state, ffi::lua_upvalueindex(1));
         let pattern = raw::string(state, ffi::lua_upvalueindex(2));
         let from = ffi::lua_tonumber(state, ffi::lua_upvalueindex(3)) as usize;
@@ -233,6 +239,7 @@ unsafe extern "C-unwind" fn gsub(state: *mut lua_State) -> c_int {
         let mut block = GrowingBlock::push(state, subject.len().min(BYTES_UNTIL_LOOK));
         let (mut at, mut kept, mut count) = (0, 0, 0);
         while count < count_max {
+            debug_assert!(kept <= at && at <= subject.len());
             let end = run(state, &mut matcher, at);
             if let Some(end) = end {
                 count += 1;
@@ -360,6 +367,7 @@ unsafe extern "C-unwind" fn rep(state: *mut lua_State) -> c_int {
             push::string(state, filled);
             return 1;
         }
+        debug_assert!(!text.is_empty() && count > 0, "a short result was returned");
         let mut block = GrowingBlock::push(state, length);
         // A text of one byte would be copied byte by byte, so a longer unit is made first.
         let mut whole = GrowingBlock::push(state, BYTES_UNTIL_LOOK);

@@ -121,6 +121,7 @@ impl<'f, 'l> StructFormatReader<'f, 'l> {
         if element.bytes == 0 || element.letter == b'c' {
             return 0;
         }
+        debug_assert!(self.layout.align.is_power_of_two());
         let unit = element.bytes.min(self.layout.align);
         if unit.is_power_of_two() {
             offset.wrapping_neg() & (unit - 1)
@@ -186,12 +187,15 @@ fn pack(lua: &Lua, values: MultiValue) -> Result<LuaString> {
             _ => {
                 position += 1;
                 let number = arguments.number(position)?;
+                // The direct conversion to `u64` would make 0 of a negative number.
                 let value = if number < 0.0 {
                     number as i64 as u64
                 } else {
                     number as u64
                 };
+                debug_assert!(element.bytes <= INTEGER_BYTES_MAX);
                 let mut bytes = value.to_le_bytes().to_vec();
+                // As in the original, bytes beyond the eighth are 0 for negative numbers, too.
                 bytes.resize(element.bytes.max(8), 0);
                 bytes.truncate(element.bytes);
                 if big_endian {
@@ -214,6 +218,7 @@ fn read_integer(bytes: &[u8], big_endian: bool, signed: bool) -> f64 {
     if !signed {
         return value as f64;
     }
+    // An integer of no bytes would be shifted by all of its 64 bits, hence the checks.
     let spare = 64 - 8 * bytes.len().min(8) as u32;
     let extended = value.checked_shl(spare).unwrap_or(0) as i64;
     (extended.checked_shr(spare).unwrap_or(0)) as f64
@@ -245,6 +250,7 @@ fn unpack(lua: &Lua, values: MultiValue) -> Result<MultiValue> {
         let value = match element.letter {
             b'x' => continue,
             b'f' | b'd' => {
+                debug_assert!(matches!(bytes.len(), 4 | 8));
                 let mut bytes = bytes.to_vec();
                 if big_endian {
                     bytes.reverse();

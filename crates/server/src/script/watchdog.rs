@@ -144,6 +144,7 @@ impl Watchdog {
         self.thread.store(caller.thread, Ordering::Relaxed);
         self.killed.store(false, Ordering::Relaxed);
         self.has_written.store(false, Ordering::Relaxed);
+        // Last, so that a thread that sees the script run sees the fields above, too.
         self.began_ms
             .store(self.ms(caller.began), Ordering::Release);
     }

@@ -65,7 +65,9 @@ unsafe fn behind(state: *mut lua_State) -> c_int {
     // SAFETY: the caller vouches for the state, and `wrap` has left a function in C there, which
     // may be called with anything on the stack.
     unsafe {
-        match ffi::lua_tocfunction(state, ffi::lua_upvalueindex(1)) {
+        let function = ffi::lua_tocfunction(state, ffi::lua_upvalueindex(1));
+        debug_assert!(function.is_some(), "`wrap` has got a function in C");
+        match function {
             Some(function) => function(state),
             None => 0,
         }

@@ -115,6 +115,7 @@ impl CjsonDecoder<'_> {
             Some(_) => self.number(rest),
         };
         self.at += length;
+        debug_assert!(self.at <= self.text.len());
         (start, token)
     }
 
@@ -195,6 +196,7 @@ impl CjsonDecoder<'_> {
         let mut token = self.next();
         let mut looked_at = 0;
         loop {
+            debug_assert!(open.len() <= DEPTH_MAX);
             if self.at - looked_at > BYTES_UNTIL_LOOK {
                 looked_at = self.at;
                 look()?;

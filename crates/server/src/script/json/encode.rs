@@ -37,6 +37,7 @@ pub fn encode(lua: &Lua, value: &Value, settings: &CjsonSettings) -> Result<LuaS
     let text: Option<LuaString> = unsafe {
         lua.exec_raw(value, |state| {
             let block = GrowingBlock::push(state, 0);
+            // Below the value, where it stays while the value's tables come and go.
             ffi::lua_insert(state, 1);
             let mut encoder = Encoder {
                 state,
@@ -127,6 +128,7 @@ impl Encoder<'_> {
                 if top == bottom {
                     return Ok(());
                 }
+                debug_assert_eq!((top - bottom) % PLACES, 0, "only open tables are here");
                 let depth = ((top - bottom) / PLACES) as usize;
                 let (table, at, length) = (top - 2, top - 1, top);
                 self.look(1)?;
@@ -142,6 +144,7 @@ impl Encoder<'_> {
                     }
                     ffi::lua_pushnumber(state, position);
                     ffi::lua_replace(state, at);
+                    // `lua_rawgeti` takes no greater position.
                     if position <= f64::from(c_int::MAX) {
                         ffi::lua_rawgeti_(state, table, position as c_int);
                     } else {
@@ -182,6 +185,7 @@ impl Encoder<'_> {
                 ffi::LUA_TBOOLEAN if ffi::lua_toboolean(state, -1) != 0 => self.write(b"true"),
                 ffi::LUA_TBOOLEAN => self.write(b"false"),
                 ffi::LUA_TNIL => self.write(b"null"),
+                // This is `cjson.null`.
                 ffi::LUA_TLIGHTUSERDATA if ffi::lua_touserdata(state, -1).is_null() => {
                     self.write(b"null");
                 }
@@ -244,6 +248,7 @@ impl Encoder<'_> {
         unsafe {
             let mut length = 0;
             let bytes = ffi::lua_tolstring(self.state, position, &raw mut length);
+            debug_assert!(!bytes.is_null(), "it is a string");
             let mut rest = std::slice::from_raw_parts(bytes.cast::<u8>(), length);
             self.write(b"\"");
             while let Some(at) = rest.iter().position(|byte| is_escaped(*byte)) {
@@ -350,6 +355,7 @@ fn is_escaped(byte: u8) -> bool {
 fn digits(number: f64, precision: usize) -> ([u8; 48], usize) {
     let mut out = [0; 48];
     let mut copy = |text: &[u8]| {
+        debug_assert!(text.len() <= out.len(), "a number would lose digits");
         let length = text.len().min(out.len());
         if let (Some(to), Some(from)) = (out.get_mut(..length), text.get(..length)) {
             to.copy_from_slice(from);
@@ -357,6 +363,7 @@ fn digits(number: f64, precision: usize) -> ([u8; 48], usize) {
         length
     };
     let length = match whole(number) {
+        // A longer integer is written with an exponent, as `%.14g` does.
         Some(whole) if number.abs() < 10_f64.powi(precision as i32) => {
             copy(itoa::Buffer::new().format(whole).as_bytes())
         }
