@@ -45,7 +45,11 @@ impl Pause {
 
     /// Adds to the number of clients that are held back; `clients` may be negative.
     pub fn note_held(&self, clients: isize) {
-        self.held.fetch_add(clients, Ordering::Relaxed);
+        let before = self.held.fetch_add(clients, Ordering::Relaxed);
+        debug_assert!(
+            before + clients >= 0,
+            "a thread takes back what it has added"
+        );
     }
 
     /// Returns the number of clients with held-back commands.

@@ -69,6 +69,7 @@ impl IoThread<'_> {
 
     /// Accepts the connections that wait on any listener.
     pub(super) fn accept_all(&mut self) {
+        debug_assert!(self.number == 0 || self.listeners.is_empty());
         for number in 0..self.listeners.len() {
             self.accept(number);
         }
@@ -147,7 +148,8 @@ impl IoThread<'_> {
         let mut client = ClientSession::new(shared, true);
         client.welcome(&self.server.acl);
         let index = self.connections.insert(RespConnection::new(stream, client));
-        self.by_client.insert(id, index);
+        let other = self.by_client.insert(id, index);
+        debug_assert!(other.is_none(), "no number is given twice");
         let served = &mut *self.served;
         let registered = served.poll.registry().register(
             served.connections[index].source(),

@@ -52,6 +52,7 @@ impl Ahead {
                 self.hashes.push(hash(key));
             }
         }
+        debug_assert_eq!(self.keys.len(), self.hashes.len(), "each key has its hash");
         self.hashes.len() < KEYS_MAX
     }
 }
@@ -91,6 +92,7 @@ impl IoThread<'_> {
             }
             end += length;
         }
+        // The script itself fetches a single key as fast.
         if ahead.hashes.len() > 1 {
             server.access.noting().look(&ahead.hashes);
             if let Some(databases) = server.keyspace.try_share()

@@ -47,6 +47,10 @@ impl Connections {
 
     /// Puts a connection back that was away.
     pub fn give_back(&mut self, index: usize, connection: Box<RespConnection>) {
+        debug_assert!(
+            self.0.get(index).is_some_and(Option::is_none),
+            "its number stays reserved while it is away"
+        );
         if let Some(place) = self.0.get_mut(index) {
             *place = Some(connection);
         }

@@ -53,6 +53,7 @@ impl IoThread<'_> {
             .filter_map(|(place, (index, _))| Some((index, target(place)?)))
             .collect();
         for (index, target) in chosen {
+            debug_assert_ne!(target, self.number, "it stays where it is");
             let Some(mailbox) = self.server.clients.mailboxes().get(target) else {
                 return;
             };
@@ -64,6 +65,10 @@ impl IoThread<'_> {
             let Some(connection) = served.connections.remove(index) else {
                 continue;
             };
+            debug_assert!(
+                connection.waits_until_ms.is_none() && connection.fetching.is_none(),
+                "this thread would wake a client that it does not have"
+            );
             let shared = std::sync::Arc::clone(&connection.client.shared);
             self.by_client.remove(&shared.id);
             // In this order: a message that is sent to the new thread comes after the connection in
@@ -77,7 +82,8 @@ impl IoThread<'_> {
     pub(super) fn adopt(&mut self, connection: RespConnection) {
         let id = connection.client.shared.id;
         let index = self.connections.insert(connection);
-        self.by_client.insert(id, index);
+        let other = self.by_client.insert(id, index);
+        debug_assert!(other.is_none(), "one thread serves a client");
         let served = &mut *self.served;
         let registered = served.poll.registry().register(
             served.connections[index].source(),

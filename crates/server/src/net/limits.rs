@@ -20,6 +20,7 @@ pub fn admit(server: &ServerCore, mut stream: Transport) -> Option<Transport> {
         let _ = stream.write(b"-ERR max number of clients reached\r\n");
         return None;
     }
+    // Only the first thread accepts connections, so the number has not grown meanwhile.
     server.statistics.connections.fetch_add(1, Relaxed);
     server.connected.fetch_add(1, Relaxed);
     Some(stream)
@@ -27,7 +28,8 @@ pub fn admit(server: &ServerCore, mut stream: Transport) -> Option<Transport> {
 
 /// Stops counting a connection that was admitted.
 pub fn dismiss(server: &ServerCore) {
-    server.connected.fetch_sub(1, Relaxed);
+    let before = server.connected.fetch_sub(1, Relaxed);
+    debug_assert!(before > 0, "each connection was admitted once");
 }
 
 /// Makes the system check if an idle client is still connected.

@@ -70,6 +70,8 @@ impl Scout {
                 self.count += 1;
             }
         }
+        debug_assert_eq!(self.count, parts.len(), "each key has its part");
+        debug_assert_eq!(self.count, self.keys.len());
     }
 }
 
@@ -81,6 +83,7 @@ impl IoThread<'_> {
         let server = self.server;
         let served = &mut *self.served;
         let connection = &mut served.connections[index];
+        debug_assert!(!connection.waiting && connection.fetching.is_none());
         let client = &connection.client;
         served.scout.keys.clear();
         served.scout.count = 0;
@@ -134,6 +137,13 @@ impl IoThread<'_> {
         connection.waiting = true;
         connection.fetching = Some((until_ms, held.iter().map(ColdPlaceGuard::place).collect()));
         let shared = &connection.client.shared;
+        // All wait for the same time, so the first one in the queue is the first to give up.
+        debug_assert!(
+            served
+                .parked
+                .back()
+                .is_none_or(|&(last, _)| last <= until_ms)
+        );
         served.parked.push_back((until_ms, shared.id));
         match &mut served.reads {
             Some(reads) => reads.ask(&server.keyspace.cold, shared.id, held),
@@ -183,6 +193,7 @@ impl IoThread<'_> {
                 continue;
             };
             if *until > until_ms {
+                // The values of an earlier wait have arrived. It waits again, for others.
                 continue;
             }
             for place in places {

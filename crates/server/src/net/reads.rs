@@ -75,6 +75,7 @@ impl ParkedReads {
     /// Requests values for a client.
     pub fn ask(&mut self, cold: &ColdTiers, client: u64, held: Vec<ColdPlaceGuard>) {
         let count = held.len();
+        debug_assert!(count > 0, "no read would complete the fetch");
         let fetch = self.fetches.insert(RingFetch {
             client,
             left: count,
@@ -96,6 +97,10 @@ impl ParkedReads {
             && let Some((fetch, number)) = self.queue.pop_front()
         {
             let known = self.fetches.get(fetch);
+            debug_assert!(
+                known.is_some(),
+                "a fetch stays until all reads are complete"
+            );
             let Some(place) = known
                 .and_then(|it| it.held.get(number))
                 .map(ColdPlaceGuard::place)
@@ -150,6 +155,7 @@ impl ParkedReads {
             }
             self.end(fetch);
         }
+        // Reads that are complete have made room for others.
         self.begin(cold);
         let next = self.ready.drain(..self.ready.len().min(BURST));
         let taken = next.filter_map(|it| self.fetches.try_remove(it));
@@ -168,6 +174,7 @@ impl ParkedReads {
 
 /// Returns the number by which the ring knows a read.
 fn number_of(fetch: usize, number: usize) -> u64 {
+    debug_assert!(u32::try_from(fetch).is_ok() && u32::try_from(number).is_ok());
     (fetch as u64) << 32 | number as u64
 }
 

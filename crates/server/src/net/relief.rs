@@ -62,6 +62,10 @@ impl IoThread<'_> {
         let Some(mut connection) = self.served.connections.lend(index) else {
             return (None, 0);
         };
+        debug_assert!(
+            self.served.away.is_none(),
+            "a thread runs one script at a time"
+        );
         self.served.away = Some(connection.client.shared.id);
         let (now_ms, steady_ms) = (self.served.now_ms, self.served.steady_ms);
         let (executor, desk, mailbox) = (&mut self.executor, self.desk, self.mailbox);
@@ -78,6 +82,7 @@ impl IoThread<'_> {
             let mut wait = executor.run(client, &args, now_ms, reply);
             drop(args);
             while end < scripts.len() && wait.is_none() && !client.closing {
+                // Another thread serves the connections, or replies must be sent first.
                 if desk.is_locked() || reply.len() > limits::REPLY_BYTES || reply.is_cut() {
                     break;
                 }
@@ -108,6 +113,7 @@ impl IoThread<'_> {
         let is_dirty = connection.dirty;
         served.connections.give_back(index, connection);
         if std::mem::take(&mut served.was_lent) {
+            // They came before the messages that are left in the queue.
             let kept = std::mem::take(&mut served.kept);
             for message in kept.into_iter().rev() {
                 served.mail.push_front(message);

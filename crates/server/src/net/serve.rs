@@ -103,7 +103,9 @@ pub fn serve(server: &ServerCore, ready: impl FnOnce(&[SocketAddr])) -> Result<(
     }
     server.clients.set_mailboxes(mailboxes);
     let mailboxes = server.clients.mailboxes();
+    debug_assert_eq!(mailboxes.len(), polls.len(), "each thread has its mailbox");
     let reads = rings(server, polls.len());
+    debug_assert!(reads.as_ref().is_none_or(|it| it.len() == polls.len()));
     let by_rings = reads.is_some();
     let mut reads = reads.into_iter().flatten();
     let mut listeners = Some(listeners);
@@ -137,6 +139,7 @@ pub fn serve(server: &ServerCore, ready: impl FnOnce(&[SocketAddr])) -> Result<(
             Ok(())
         };
         if let Err(source) = start() {
+            // The scope waits for the threads that have started.
             server.stop();
             return Err(ServeError::System {
                 what: "a thread",

@@ -280,7 +280,8 @@ impl<'s> IoThread<'s> {
         if let Some(until) = connection.waits_until_ms {
             self.deadlines.remove(&(until, id));
         }
-        self.by_client.remove(&id);
+        let known = self.by_client.remove(&id);
+        debug_assert_eq!(known, Some(index), "the client has another connection");
         self.server.forget(&mut connection.client);
     }
 
@@ -301,6 +302,7 @@ impl<'s> IoThread<'s> {
                 IoThreadMessage::Serve(stream) => self.add(stream),
                 IoThreadMessage::Deliver { client, bytes } => {
                     if let Some(&index) = self.by_client.get(&client) {
+                        // The replies to requests that were read before come first.
                         self.execute_round();
                         let served = &mut *self.served;
                         let connection = &mut served.connections[index];
@@ -328,6 +330,7 @@ impl<'s> IoThread<'s> {
                         let own = &mut self.connections[index].client.logged_up_to;
                         *own = logged_up_to.max(*own);
                         self.reply_to_waiting(index, &answer);
+                        // After messages that are here already: the client may unsubscribe.
                         self.mail.push_back(IoThreadMessage::GoOn { client });
                     } else {
                         let resume = IoThreadMessage::Resume {
@@ -421,6 +424,7 @@ impl<'s> IoThread<'s> {
                 let buffer = scratch.get_mut(..READ_BYTES).unwrap_or_default();
                 match connection.receive(buffer) {
                     SocketReadOutcome::Bytes(count) => {
+                        // More may have arrived, and no further event reports an end.
                         full = count == READ_BYTES || connection.ends();
                         connection.count_received(&self.server.statistics, count);
                         let bytes = scratch.get(..count).unwrap_or_default();
@@ -530,6 +534,7 @@ impl<'s> IoThread<'s> {
         let mut seen = 0;
         let has_files = self.server.keyspace.cold.has_files();
         loop {
+            debug_assert!(used <= bytes.len());
             let served = &mut *self.served;
             let Some(connection) = served.connections.get_mut(index) else {
                 return bytes.len();
@@ -562,12 +567,14 @@ impl<'s> IoThread<'s> {
                 && self.server.singly.none();
             let (rest, end, added) = loop {
                 if used >= fetched_bytes {
+                    // The values of further commands are fetched once these are executed.
                     match used == bytes.len() {
                         true => return used,
                         false => break (&[][..], 0, BatchAdmission::Yes),
                     }
                 }
                 let rest = bytes.get(used..).unwrap_or_default();
+                // A dirty connection is in the list, and its client was touched in this round.
                 if for_batches
                     && connection.dirty
                     && connection.parser.is_between_requests()
@@ -657,7 +664,9 @@ impl<'s> IoThread<'s> {
             waiting,
             ..
         } = &mut served.connections[index];
+        debug_assert!(!*waiting, "its requests wait, too");
         let args: SmallVec<[&[u8]; 16]> = parser.arguments(bytes).collect();
+        debug_assert!(!args.is_empty(), "empty requests are skipped");
         if held::is_held(self.server, client, &args, served.steady_ms) {
             *waiting = true;
             held::hold(self.server, &mut served.held, client);
@@ -703,6 +712,7 @@ impl<'s> IoThread<'s> {
             return;
         }
         self.executor.pause();
+        // A reply may leave only once the changes of its command are durable.
         let logged_up_to = connection.client.logged_up_to;
         if connection.is_killed()
             || self.server.log.commit(logged_up_to).is_err()

@@ -31,6 +31,7 @@ impl IoThread<'_> {
     pub(super) fn reply_to_waiting(&mut self, index: usize, answer: &[u8]) {
         let served = &mut *self.served;
         let connection = &mut served.connections[index];
+        debug_assert!(connection.waiting, "a wait ends once");
         if !connection.client.is_silent_wait {
             connection.bound_output(self.server);
             connection.reply.raw(answer);

@@ -6,9 +6,7 @@
 //! keys and values in that copy. [`CommandRound::execute`] then
 //!
 //! 1. chooses a phase of the keyspace. Commands that change several keys, and searches for the
-//!    nearest key, need the exclusive phase, because single reads hold no stripe and would see half
-//!    of the change, or a key that was never the nearest one. All other commands run in the shared
-//!    phase.
+//!    nearest key, need the exclusive phase. All other commands run in the shared phase.
 //! 2. adds the operations of all commands to one [`Batch`], as the commands' plans demand, and
 //!    locks the stripes of all keys that are changed, of commands that read several keys or an
 //!    object, and of all keys of a batch that is folded. In the exclusive phase it needs no
@@ -33,9 +31,8 @@
 //!
 //! # Execution without a batch
 //!
-//! If a watcher observes each write, if writes are refused, or if a script holds the keyspace for
-//! long, the commands are executed one by one, with all side effects of commands outside of
-//! batches.
+//! If writes are observed or refused, or if a script holds the keyspace for long, the commands are
+//! executed one by one, with all side effects of commands outside of batches.
 
 mod pending;
 
@@ -487,6 +484,8 @@ impl CommandRound {
         }
         self.ledger.clear();
         self.ledger.logging = self.needs.writes && server.log.is_on();
+        // Prefixes replace line ends of the requests, which the log would then lack.
+        debug_assert!(!self.ledger.logging || entries.prefix().is_none());
         self.complete(server, database, now_ms, clients);
         if self.needs.fold {
             self.write(keyspace, database, entries, clients);
@@ -527,6 +526,7 @@ impl CommandRound {
             self.folded.clear();
         }
         for (pending, kind) in self.sent.iter() {
+            debug_assert!(self.needs.fold || self.batch.len() == pending.first as usize);
             // Keys that a folded batch has read do not change until it is written. Its commands
             // thus take effect in their order, although all read before any writes.
             let locks = (kind.locks || self.needs.fold) && !self.needs.alone;
@@ -552,6 +552,8 @@ impl CommandRound {
                     Touch::Read | Touch::Change => self.batch.get_staged(stored_key),
                     Touch::Set => {
                         let value = self.sent.word(number + 1).with_byte_before();
+                        // The line end before the value is the tag of a plain string.
+                        debug_assert_eq!(self.batch.staged(value).first(), Some(&PLAIN_STRING));
                         self.batch.insert_staged(stored_key, value)
                     }
                     Touch::Remove => self.batch.remove_staged(stored_key),
@@ -667,6 +669,7 @@ impl CommandRound {
                 in_place,
             });
         }
+        debug_assert!(!tells || self.told.len() == self.sent.len());
     }
 
     /// Writes the results of commands for the keys of a folded batch. If another server has changed
@@ -870,6 +873,7 @@ fn put_back(database: &Database, entries: &DatabaseIndex, key: &[u8], old: Optio
 
 /// Replaces the reply at a range of `reply` by the one that `write` writes.
 fn replace(reply: &mut RespReply, answer: &Range<usize>, write: impl FnOnce(&mut RespReply)) {
+    debug_assert!(answer.start <= answer.end && answer.end <= reply.len());
     let behind = reply.bytes().get(answer.end..).map(<[u8]>::to_vec);
     reply.truncate(answer.start);
     write(reply);

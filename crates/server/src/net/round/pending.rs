@@ -74,6 +74,8 @@ impl Needs {
         let several = kind.keys > 1;
         self.nearest |= kind.is_nearest();
         self.several |= several;
+        // Single reads hold no stripe and would see half of a change of several keys. A search
+        // beside other changes would find a key that was never the nearest one.
         self.alone |= kind.is_nearest() || kind.writes && several;
         self.writes |= kind.writes;
         self.grows |= kind.writes && grows(kind.batchable.command.flags);
@@ -126,6 +128,11 @@ impl BatchCommands {
     /// Adds a command of the last kind, with its first word and its first operation.
     #[inline]
     pub fn push(&mut self, connection: u32, request: ArenaSpan, words: usize, first: usize) {
+        debug_assert_eq!(
+            self.kinds.last().map(|kind| kind.words as usize),
+            Some(self.words.len() - words),
+            "commands of a kind have the same number of words"
+        );
         self.commands.push(BatchCommand {
             connection,
             kind: self.kinds.len() as u32 - 1,
