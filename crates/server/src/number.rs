@@ -118,10 +118,12 @@ fn shape(shortest: &str) -> String {
     let all = format!("{whole}{fraction}");
     let significant = all.trim_start_matches('0');
     let digits = significant.trim_end_matches('0');
+    debug_assert!(!digits.is_empty(), "zero has a form of its own");
     let count = digits.len() as i32;
     // The value is DIGITS times ten to the power of `scale`.
     let scale = exponent - fraction.len() as i32 + (significant.len() - digits.len()) as i32;
     let magnitude = (scale + count - 1).abs();
+    // The bounds of the forms are those of `fpconv`, by which Redis writes numbers.
     let body = if scale >= 0 && magnitude < count + 7 {
         format!("{digits}{}", "0".repeat(scale as usize))
     } else if scale < 0 && (scale > -7 || magnitude < 4) {

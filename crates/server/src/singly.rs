@@ -37,6 +37,7 @@ impl Singly {
 
     /// Adds or removes a reason.
     pub fn set(&self, reason: SequentialReason, is: bool) {
+        debug_assert!((reason as u32).is_power_of_two(), "each has a bit");
         if is {
             self.0.fetch_or(reason as u32, Ordering::AcqRel);
         } else {

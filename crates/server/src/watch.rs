@@ -54,6 +54,7 @@ impl KeyWatches {
         let Some(keys) = watchers.get_mut(&database) else {
             return;
         };
+        debug_assert!(!keys.is_empty(), "a database without keys is removed");
         for client in keys.remove(key).iter().flat_map(HashMap::values) {
             steps::count(1);
             client.watch_broken.store(true, Ordering::Relaxed);

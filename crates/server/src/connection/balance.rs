@@ -61,6 +61,7 @@ struct ActiveThreadLoad {
 fn decide(active: usize, threads: usize, fared: ActiveThreadLoad, may_grow: bool) -> usize {
     /// The part of a core that one thread can use in the long term.
     const FULL: f64 = 0.85;
+    debug_assert!((1..=threads).contains(&active), "one thread always serves");
     let fits_fewer = fared.running < FULL * active.saturating_sub(1) as f64;
     let is_crowded = fared.delayed > 0.1 * fared.running && fared.delayed > fared.idle / 4.0;
     if fits_fewer && is_crowded && fared.running > 0.2 {
@@ -148,6 +149,7 @@ impl Look {
     fn since(&self, before: &Look, active: usize) -> ActiveThreadLoad {
         let wall = (self.at - before.at).as_nanos().max(1) as f64;
         let part = |now: u64, then: u64| now.saturating_sub(then) as f64 / wall;
+        debug_assert_eq!(self.spent.len(), before.spent.len());
         let threads = self.spent.iter().zip(&before.spent).take(active);
         let mut fared = ActiveThreadLoad {
             running: 0.0,

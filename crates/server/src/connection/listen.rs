@@ -167,8 +167,10 @@ fn is_missing(error: &io::Error) -> bool {
 fn tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     let domain = Domain::for_address(address);
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+    // Otherwise a server could not start while connections of the last one linger.
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
+        // The wildcard address would take the port of IPv4, too.
         socket.set_only_v6(true)?;
     }
     socket.bind(&address.into())?;

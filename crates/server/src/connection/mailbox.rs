@@ -97,6 +97,7 @@ impl LeftMessages {
     /// Takes the messages with bytes for a client. Visits each message only once, however often it
     /// is called.
     fn take_delivered(&mut self, id: u64) -> Vec<IoThreadMessage> {
+        debug_assert!(self.looked_at <= self.all.len());
         let new = self.all.iter().enumerate().skip(self.looked_at);
         steps::count(self.all.len() - self.looked_at);
         for (place, message) in new {
@@ -145,6 +146,7 @@ impl Mailbox {
 
     /// Takes all messages.
     pub fn empty(&self) -> Vec<IoThreadMessage> {
+        // Before the messages are taken, so that a later one wakes the thread again.
         self.shared.woken.store(false, Ordering::Release);
         let left = std::mem::take(&mut *self.shared.messages.lock());
         left.all.into_iter().flatten().collect()

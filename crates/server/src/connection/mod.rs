@@ -122,9 +122,11 @@ impl RespConnection {
     /// Sends as much as the socket takes now. Returns false if the client is gone.
     pub fn send(&mut self) -> bool {
         self.stuffed = false;
+        // They were written before what is left in the reply.
         for part in self.reply.take_apart() {
             self.waiting_to_be_sent.push(part, 0);
         }
+        // TLS may have data that the socket has not taken.
         match self.stream.flush() {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 self.stuffed = true;
@@ -146,6 +148,10 @@ impl RespConnection {
                 return true;
             }
         }
+        debug_assert!(
+            self.waiting_to_be_sent.is_empty(),
+            "replies keep their order"
+        );
         let bytes = self.reply.bytes();
         let Some(sent) = send_some(&mut self.stream, bytes) else {
             return false;

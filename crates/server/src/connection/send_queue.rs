@@ -20,6 +20,7 @@ impl SendQueue {
     /// the queue must be empty.
     pub fn push(&mut self, part: Vec<u8>, sent: usize) {
         debug_assert!(sent == 0 || self.parts.is_empty(), "the middle was sent");
+        debug_assert!(sent < part.len(), "some of it is left to send");
         self.sent += sent;
         self.bytes += part.len() - sent;
         self.capacity += part.capacity();
@@ -33,6 +34,7 @@ impl SendQueue {
 
     /// Forgets `bytes` bytes of the [first](SendQueue::first), which have been sent.
     pub fn consume(&mut self, bytes: usize) {
+        debug_assert!(self.first().is_some_and(|first| bytes <= first.len()));
         self.sent += bytes;
         self.bytes -= bytes;
         if self.first().is_some_and(<[u8]>::is_empty)
@@ -41,6 +43,7 @@ impl SendQueue {
             self.capacity -= part.capacity();
             self.sent = 0;
         }
+        debug_assert!(!self.parts.is_empty() || (self.bytes, self.capacity) == (0, 0));
     }
 
     /// Returns the number of bytes that have not been sent.

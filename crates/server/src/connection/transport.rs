@@ -118,6 +118,7 @@ impl Read for TlsStream {
         while let Some(rest) = buffer.get_mut(count..).filter(|rest| !rest.is_empty()) {
             match self.session.reader().read(rest) {
                 Ok(0) => {
+                    // The bytes before the end come first. It is reported afterwards.
                     self.ended = true;
                     return Ok(count);
                 }

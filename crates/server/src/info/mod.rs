@@ -57,6 +57,7 @@ pub struct InfoPage<'s> {
 impl InfoPage<'_> {
     /// Writes a field.
     pub fn field(&mut self, name: &str, value: impl Display) {
+        debug_assert!(!name.is_empty() && !name.contains('\n'));
         self.text += &format!("{name}:{value}\r\n");
     }
 

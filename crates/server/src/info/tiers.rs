@@ -83,7 +83,9 @@ impl TierFigures {
                 read_p99: traffic.quantile(0.99).unwrap_or_default(),
             });
         }
+        // Memory counts no uses of its own: they are the hits that no cold tier has served.
         if let Some(first) = all.first_mut() {
+            debug_assert_eq!(first.number, 0, "the first tier is memory");
             first.used_bytes = memory;
             first.value_bytes = memory;
             first.values = (keys as u64).saturating_sub(cold_values);

@@ -70,6 +70,16 @@ impl Metrics {
         help: &'static str,
         samples: Vec<(Vec<(&'static str, String)>, MetricValue)>,
     ) {
+        let kinds = || {
+            samples
+                .iter()
+                .map(|(_, sample)| std::mem::discriminant(sample))
+        };
+        debug_assert!(
+            kinds()
+                .zip(kinds().skip(1))
+                .all(|(one, other)| one == other)
+        );
         // The encoder adds the unit to the name.
         let (name, unit) = match (name.strip_suffix("_bytes"), name.strip_suffix("_seconds")) {
             (Some(name), _) => (name, Some(Unit::Bytes)),
@@ -354,6 +364,8 @@ impl MetricValue {
             MetricValue::Gauge(value) => metric.encode_gauge(value),
             MetricValue::Histogram(sum, buckets) => {
                 let count = buckets.iter().map(|(_, count)| count).sum();
+                debug_assert!(buckets.is_sorted_by(|one, next| one.0 < next.0));
+                // The format demands a last bucket without a bound.
                 let last = [(f64::INFINITY, 0)];
                 let buckets = [&buckets[..], &last].concat();
                 metric.encode_histogram::<NoLabelSet>(*sum, count, &buckets, None)

@@ -106,6 +106,7 @@ impl MetricsScrape {
     fn go_on(&mut self, answer: &impl Fn(MetricsRequest<'_>) -> Vec<u8>) -> bool {
         let is_later = |error: &io::Error| error.kind() == ErrorKind::WouldBlock;
         while self.answer.is_none() {
+            debug_assert!(self.head.len() < HEAD_BYTES_MAX, "it has got its response");
             let mut buffer = [0; 1024];
             match self.stream.read(&mut buffer) {
                 Ok(0) => return false,
@@ -209,6 +210,7 @@ impl MetricsPort {
                 answer: None,
                 sent: 0,
             });
+            debug_assert!(self.scrapes.len() <= CONNECTIONS_MAX);
         }
     }
 }

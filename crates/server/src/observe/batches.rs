@@ -25,6 +25,7 @@ impl Batches {
     /// Counts a batch of `commands` commands.
     #[inline]
     pub fn count(&self, commands: usize) {
+        debug_assert!(commands > 0, "a batch has commands");
         let bucket = commands.next_power_of_two().trailing_zeros() as usize;
         if let Some(count) = self.counts.get(bucket.min(BUCKETS - 1)) {
             count.fetch_add(1, Ordering::Relaxed);

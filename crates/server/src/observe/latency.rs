@@ -54,6 +54,7 @@ impl LatencyMonitor {
         if history.samples.len() > SAMPLES_MAX {
             history.samples.pop_front();
         }
+        debug_assert!(history.samples.len() <= SAMPLES_MAX);
     }
 
     /// Returns all events and their histories.

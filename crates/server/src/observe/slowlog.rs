@@ -53,6 +53,7 @@ impl SlowLog {
         let entries_max = hot.slowlog_max_len.load(Ordering::Relaxed) as usize;
         let mut state = self.state.lock();
         let (next_id, entries) = &mut *state;
+        debug_assert!(entries.front().is_none_or(|latest| latest.id < *next_id));
         entries.push_front(SlowCommand {
             id: *next_id,
             at_s: crate::clock::now_ms() / 1000,
@@ -105,5 +106,6 @@ fn shorten(args: &[&[u8]]) -> Vec<Vec<u8>> {
         let more = args.len() - kept;
         words.push(format!("... ({more} more arguments)").into_bytes());
     }
+    debug_assert!(words.len() <= WORDS_MAX);
     words
 }

@@ -155,6 +155,7 @@ impl Statistics {
     /// Gives this thread counters of its own, as thread `number` of a server. No other thread of
     /// the server may have the same number.
     pub fn count_alone(&self, number: usize) -> CountsAlone {
+        debug_assert!(OWN.get().is_none(), "a thread has one set of counters");
         OWN.set(Some(number).filter(|number| *number < OWN_SHARDS));
         CountsAlone(std::marker::PhantomData)
     }
@@ -180,6 +181,7 @@ impl Statistics {
         if !self.keeps_times.load(Relaxed) {
             return;
         }
+        // Commands of a batch are not timed one by one, so each gets the mean.
         let each = nanoseconds / calls;
         let bucket = (u64::BITS - each.leading_zeros()) as usize;
         if let Some(bucket) = counters.durations.get(bucket.min(BUCKETS - 1)) {
@@ -290,6 +292,7 @@ impl Statistics {
             let of = |values: &[u64; 3]| values.get(position).copied().unwrap_or(0);
             of(&now).saturating_sub(of(&rate.last)) * 1000 / passed_ms
         };
+        // The first sample has nothing to compare with.
         if rate.last_ms > 0 {
             rate.per_second = [since(0), since(1), since(2)];
         }
@@ -327,7 +330,6 @@ impl Statistics {
 impl CommandCounts {
     /// Returns the counts since `before`.
     fn less(mut self, before: &CommandCounts) -> CommandCounts {
-        // Counters never decrease.
         let pairs = [
             (&mut self.calls, before.calls),
             (&mut self.nanoseconds, before.nanoseconds),
@@ -336,6 +338,7 @@ impl CommandCounts {
         ];
         let durations = self.durations.iter_mut().zip(before.durations);
         for (count, before) in pairs.into_iter().chain(durations) {
+            debug_assert!(*count >= before, "counters never decrease");
             *count = count.saturating_sub(before);
         }
         self

@@ -34,7 +34,9 @@ impl Monitors {
             return;
         }
         let mut clients = self.clients.lock();
+        let before = clients.len();
         clients.retain(|other| other.id != client.shared.id);
+        debug_assert_eq!(clients.len() + 1, before, "its flag says that it is here");
         if clients.is_empty() {
             singly.set(SequentialReason::Monitor, false);
         }

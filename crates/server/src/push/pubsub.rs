@@ -76,7 +76,8 @@ impl PubSub {
                 all.remove(name);
                 if topic == Topic::Pattern {
                     state.by_prefix.change(&glob::prefix(name), |patterns| {
-                        patterns.remove(name);
+                        let removed = patterns.remove(name);
+                        debug_assert!(removed, "all patterns are in both tables");
                         patterns.is_empty()
                     });
                 }
@@ -169,7 +170,9 @@ impl PubSub {
                 patterns.filter(is_met).collect()
             };
             for pattern in glob::apart(met) {
-                let Some(listeners) = state.patterns.get(pattern) else {
+                let listeners = state.patterns.get(pattern);
+                debug_assert!(listeners.is_some(), "all patterns are in both tables");
+                let Some(listeners) = listeners else {
                     continue;
                 };
                 let words: [&[u8]; 4] = [b"pmessage", pattern, channel, message];

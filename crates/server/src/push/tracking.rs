@@ -111,7 +111,8 @@ impl TrackingTable {
         };
         let id = client.shared.id;
         let mut state = self.state.lock();
-        state.clients.remove(&id);
+        let tracker = state.clients.remove(&id);
+        debug_assert!(tracker.is_some(), "its options say that it tracks keys");
         for prefix in choice.tracked_prefixes() {
             state.prefixes.change(prefix, |clients| {
                 clients.remove(&id);
@@ -180,6 +181,7 @@ impl TrackingTable {
             if event.class == Class::New || !event.is_change {
                 continue;
             }
+            // A command may cause several events of a key, of which clients are told once.
             let place = *places.entry(&event.key[..]).or_insert_with(|| {
                 keys.push(WrittenKey {
                     key: &event.key,
@@ -254,6 +256,7 @@ impl TrackingTableState {
         };
         self.items -= readers.len();
         self.readers_bytes -= key.len() + ENTRY_BYTES + size_of_val(&*readers);
+        debug_assert!(!self.readers.is_empty() || (self.items, self.readers_bytes) == (0, 0));
         for id in readers {
             steps::count(1);
             if let Some(tracker) = self.clients.get(&id)

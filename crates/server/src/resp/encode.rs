@@ -34,6 +34,7 @@ pub fn is_encoded(bytes: &[u8], places: &[Range<usize>]) -> bool {
     let mut end = head_bytes(places.len());
     let mut is_encoded = is_line_end(end);
     for place in places {
+        debug_assert!(place.start >= LINE_END.len(), "a head is before each word");
         is_encoded &= place.start == end + head_bytes(place.len()) && is_line_end(place.start);
         end = place.end + LINE_END.len();
         is_encoded &= is_line_end(end);

@@ -23,6 +23,11 @@ const BYTES_MAX: usize = 4 + 4 + 8 + 2;
 /// The length of the shortest head: the name has one letter.
 const BYTES_MIN: usize = 4 + 4 + 1 + 2;
 
+const _: () = assert!(
+    BYTES_MIN >= 8 && BYTES_MAX <= 3 * 8,
+    "the parts have all bytes"
+);
+
 impl RequestHead {
     /// Returns the head of a request that has its words at `places`, or `None` if the head is long
     /// or not written as in the log.
@@ -30,6 +35,7 @@ impl RequestHead {
         let name = places.first()?;
         let length = name.end + 2;
         let arguments = places.len() - 1;
+        // Up to nine words have a number of one digit.
         let is_short = (1..=8).contains(&arguments) && (BYTES_MIN..=BYTES_MAX).contains(&length);
         if !is_short || !encode::is_encoded(request, places) {
             return None;
@@ -76,6 +82,7 @@ impl RequestHead {
             word(start..line_end);
             end = line_end + 2;
         }
+        debug_assert!(end <= bytes.len());
         Some(end)
     }
 }

@@ -103,6 +103,7 @@ impl RespReply {
     /// Returns true if there is room for `bytes` bytes. Otherwise cuts the reply.
     #[inline]
     fn has_room(&mut self, bytes: usize) -> bool {
+        debug_assert!(!self.cut || self.most == 0);
         let fits = self.out.len().saturating_add(bytes) <= self.most;
         if !fits {
             self.cut();
@@ -169,6 +170,7 @@ impl RespReply {
 
     #[cold]
     fn set_all_apart(&mut self) {
+        // The bound is for `out` alone, which is empty afterwards.
         self.most = self.most.saturating_sub(self.out.len());
         self.parts.push(std::mem::take(&mut self.out));
     }
@@ -206,7 +208,9 @@ impl RespReply {
     #[inline]
     fn head(&mut self, kind: u8, number: i64) {
         if self.has_room(HEAD_BYTES_MAX) {
+            let before = self.out.len();
             write_head(&mut self.out, kind, number);
+            debug_assert!(self.out.len() - before <= HEAD_BYTES_MAX);
         }
     }
 
@@ -221,6 +225,7 @@ impl RespReply {
             return;
         }
         self.out.push(kind);
+        // A line end would end the value, and the bytes after it would be read as another one.
         let within = |&byte: &u8| match byte {
             b'\r' | b'\n' => b' ',
             byte => byte,
@@ -451,6 +456,8 @@ impl RespReply {
 
     fn end(&mut self, mark: Mark, head: impl FnOnce(&mut RespReply)) {
         let end = self.out.len();
+        debug_assert!(mark.position <= end, "its values were dropped");
+        // The length is known only after the values, so the head is moved before them.
         head(self);
         let length = self.out.len() - end;
         if let Some(part) = self.out.get_mut(mark.position..) {

@@ -139,6 +139,7 @@ impl Parser {
                     };
                     let count = count.ok_or(ProtocolError::InvalidArrayLength)?;
                     if count <= 0 {
+                        // As in Redis, an array without words is skipped.
                         return Ok(RequestProgress::Complete(end));
                     }
                     if count as usize > limits.arguments {
@@ -163,6 +164,10 @@ impl Parser {
         limits: &RequestLimits,
     ) -> Result<RequestProgress, ProtocolError> {
         let mut position = self.position;
+        debug_assert!(
+            position <= bytes.len(),
+            "the same bytes and more are passed"
+        );
         while self.remaining > 0 {
             match bytes.get(position) {
                 None => break,
@@ -174,12 +179,14 @@ impl Parser {
             }
             let (start, end) = match short_length(bytes, position + 1) {
                 Some((length, start)) if length <= limits.argument_bytes => (start, start + length),
+                // Lengths beyond the limit come here, too, for their error.
                 _ => match argument_length(bytes, position + 1, limits)? {
                     Some((length, start)) => (start, start + length),
                     None => break,
                 },
             };
             if bytes.len() < end + 2 {
+                // As in Redis, any two bytes are taken for the line end.
                 break;
             }
             self.ranges.push(start..end);
@@ -204,12 +211,14 @@ impl Parser {
             }
             return Ok(RequestProgress::Incomplete);
         };
+        debug_assert!(self.ranges.is_empty() && self.remaining == 0);
         let line = &bytes[..end];
         if line.iter().any(|&byte| byte == b'"' || byte == b'\'') {
             self.unquoted = true;
             self.words = split_words(line).ok_or(ProtocolError::UnbalancedQuotes)?;
         } else {
             let mut start = 0;
+            // The vertical tab is a space in C.
             for word in line.split(|byte| byte.is_ascii_whitespace() || *byte == 0x0b) {
                 if !word.is_empty() {
                     self.ranges.push(start..start + word.len());
@@ -323,6 +332,7 @@ fn length(
     let mut value = 0_i64;
     let mut position = start;
     while let Some(&byte) = bytes.get(position) {
+        // Numbers of more digits are left to the strict parser below.
         if byte.is_ascii_digit() && position < start + 10 {
             value = value * 10 + i64::from(byte - b'0');
             position += 1;

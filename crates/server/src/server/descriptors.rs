@@ -22,6 +22,10 @@ pub fn make_room_for(server: &ServerCore, clients: u64) -> u64 {
     // The system returns `None` for an unlimited number.
     let most = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
     let (current, wanted) = (most(limit.current), clients.saturating_add(kept));
+    debug_assert!(
+        current <= most(limit.maximum),
+        "the system keeps them in order"
+    );
     let raised = wanted.min(most(limit.maximum)).max(current);
     let new = Rlimit {
         current: Some(raised),

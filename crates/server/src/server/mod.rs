@@ -175,6 +175,11 @@ impl ServerCore {
             expires_actively: AtomicBool::new(true),
             stopping: AtomicBool::new(false),
         };
+        debug_assert_eq!(
+            server.run_id.len(),
+            40,
+            "clients expect the length of Redis"
+        );
         server.configure();
         server
     }
@@ -216,6 +221,7 @@ impl ServerCore {
         self.stopping.store(true, Ordering::Release);
         self.scripts.watchdog.stop();
         self.migrations.stop();
+        // Last, so that threads that wake find the flag set.
         self.clients.wake_all();
     }
 }

@@ -132,6 +132,7 @@ impl Persistence {
     /// Returns the status of snapshots and rewrites.
     pub fn status(&self) -> PersistenceStatus {
         let state = self.state.lock();
+        debug_assert_eq!(state.began.is_some(), state.status.running.is_some());
         PersistenceStatus {
             running_for: state.began.map(|began| began.elapsed()),
             ..state.status.clone()
