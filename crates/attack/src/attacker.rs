@@ -127,6 +127,7 @@ pub(crate) fn attack(
                 *kinds.entry(stream.kind).or_default() += 1;
                 record.note(&stream);
                 if stream.door == StreamDoor::Session {
+                    // It waits for the server itself, so it takes no slot.
                     if session(&stream, doors, counts).is_err() {
                         counts.refused.fetch_add(1, Ordering::Relaxed);
                     }
@@ -187,6 +188,7 @@ enum StreamStep {
 impl OpenStream {
     /// Sends the next piece, or reads received bytes.
     fn step(&mut self, scratch: &mut [u8], counts: &AttackCounts) -> StreamStep {
+        debug_assert!(self.sent <= self.stream.bytes.len());
         let rest = &self.stream.bytes[self.sent..];
         let mut moved = false;
         if !rest.is_empty() {

@@ -32,6 +32,11 @@ const POLICIES: &[&str] = &[
     "volatile-ttl",
 ];
 
+const _: () = assert!(
+    POLICIES.len() == 8,
+    "other settings follow from the seed's eighth"
+);
+
 /// Settings of a campaign.
 #[derive(Clone, Debug)]
 pub struct CampaignOrders {
@@ -93,6 +98,7 @@ impl CampaignOrders {
         TargetLimits {
             memory_bytes: self.memory_bytes,
             policy: POLICIES[(self.seed % POLICIES.len() as u64) as usize],
+            // The remainder of eight is used up by the policies.
             threads: [1, 3][(self.seed / 8 % 2) as usize],
             logs: false,
         }
@@ -147,6 +153,7 @@ pub fn run(
     if seen.fault.is_none() && orders.only_start.is_none() {
         seen.fault = campaign.end(&mut target);
     }
+    // Last, because the shutdown may report something, too.
     if seen.fault.is_none() {
         seen.fault = target.report().map(ServerFault::Reported);
     }
@@ -269,6 +276,7 @@ impl RunningCampaign<'_> {
             });
             let is_over = || match (&starts, orders.only_start) {
                 (Some(starts), Some(_)) => starts.is_finished(),
+                // These go on until the end, unless one of them fails.
                 (Some(starts), None) if starts.is_finished() => true,
                 _ => attackers.iter().all(|it| it.is_finished()) || pulse.is_finished(),
             };
@@ -418,5 +426,6 @@ fn replay(orders: &CampaignOrders, seen: &CampaignSight) -> String {
     let numbers = || seen.records.iter().flat_map(StreamRecord::numbers);
     let first = numbers().min().unwrap_or(orders.first);
     let end = numbers().max().map_or(first, |last| last + 1);
+    debug_assert!(first <= end);
     format!("{begin} --first {first} --streams {}", end - first)
 }

@@ -27,6 +27,7 @@ pub(crate) struct PulseReport {
 impl PulseReport {
     /// Returns the latency in milliseconds that `per_mille` of a thousand PINGs do not exceed.
     pub(crate) fn latency_ms(&self, per_mille: f64) -> f64 {
+        debug_assert!((0.0..=1000.0).contains(&per_mille));
         let mut sorted = self.latencies_us.clone();
         sorted.sort_unstable();
         let at = (sorted.len() as f64 * per_mille / 1000.0) as usize;

@@ -21,7 +21,10 @@ impl StreamRecord {
         if self.streams.len() == KEPT {
             self.streams.pop_front();
         }
+        let last = self.streams.back().map(|last| last.number);
+        debug_assert!(last < Some(stream.number), "numbers only grow");
         self.streams.push_back(stream.clone());
+        debug_assert!(self.streams.len() <= KEPT);
     }
 
     /// Returns the numbers of the streams.

@@ -131,6 +131,7 @@ impl DamagedStarts<'_> {
         let files = &self.samples.files;
         let logs: bool = random.random();
         if !logs {
+            // The numbers themselves are those of snapshots that a server reads while it serves.
             let snapshot = damaged_file(&self.samples.snapshot, self.seed, !number);
             fs::write(data.join("dump.rdb"), snapshot)?;
             return Ok(false);

@@ -224,6 +224,7 @@ pub(crate) fn ask(
 /// Returns two free ports.
 pub(crate) fn free_ports() -> io::Result<[u16; 2]> {
     let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    // Both are open at the same time, so that the ports differ.
     let (first, second) = (free()?, free()?);
     Ok([first.local_addr()?.port(), second.local_addr()?.port()])
 }

@@ -86,6 +86,7 @@ impl CliClient {
                 "the reply is not in the Redis protocol",
             )
         };
+        debug_assert!(depth <= DEPTH_MAX);
         let mut line = String::new();
         if self.0.read_line(&mut line)? == 0 {
             return Err(ErrorKind::UnexpectedEof.into());

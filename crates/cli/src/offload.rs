@@ -69,6 +69,7 @@ impl Offload {
         let announcer = match (self.switch, &self.rack_key) {
             (Some(switch), Some(file)) => {
                 let mut here = SocketAddrV4::from(place(&socket)?);
+                // The switch needs one address of this machine, not all of them.
                 if here.ip().is_unspecified() {
                     let towards = socket_towards(switch.into())?;
                     here.set_ip(*SocketAddrV4::from(place(&towards)?).ip());

@@ -212,6 +212,7 @@ fn options(
         ("logfile", path(&arguments.logfile)),
         ("loglevel", arguments.log_level.clone()),
     ];
+    // After the settings of the file, over which they take precedence.
     for (name, value) in given {
         if let Some(value) = value {
             let added = options.settings.add(name, value);
@@ -254,6 +255,7 @@ pub fn run(arguments: &ServeArguments) -> ExitCode {
         Ok(settings) => settings,
         Err(error) => return fail(error),
     };
+    // Before the placement and the tiers are opened, which the other process does itself.
     if daemon::is_wanted(&settings) {
         return daemon::start().unwrap_or_else(fail);
     }
@@ -262,6 +264,7 @@ pub fn run(arguments: &ServeArguments) -> ExitCode {
         Err(error) => return fail(error),
     };
     nearfield_server::allocator::set_release(crate::allocator::give_back);
+    // The threads for signals and metrics live until the process ends.
     let server: &'static ServerCore =
         Box::leak(Box::new(ServerCore::new(TABLE.registry(), options)));
     let logfile = server.config.text("logfile");

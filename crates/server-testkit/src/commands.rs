@@ -678,7 +678,9 @@ impl Template {
             spaced = spaced.replace(mark, &format!(" {mark} "));
         }
         let tokens: Vec<String> = spaced.split_whitespace().map(str::to_owned).collect();
-        template.node = CommandSyntaxNode::read(&mut tokens.into_iter().peekable());
+        let mut tokens = tokens.into_iter().peekable();
+        template.node = CommandSyntaxNode::read(&mut tokens);
+        assert!(tokens.next().is_none(), "a closing bracket in {line}");
         Some(template)
     }
 }
@@ -757,6 +759,7 @@ impl Generator {
             };
         }
         let total: u32 = self.families.iter().map(|(_, weight, _)| weight).sum();
+        assert!(total > 0, "no command is known");
         let mut choice = random.random_range(0..total);
         let mut chosen = &self.families[0];
         for family in &self.families {
@@ -779,6 +782,7 @@ impl Generator {
                 without_large_scores(&mut words);
             }
         }
+        assert!(!words.is_empty(), "a command keeps its name");
         match words[0].as_slice() {
             b"MULTI" => self.in_transaction = true,
             b"EXEC" | b"DISCARD" => self.in_transaction = false,

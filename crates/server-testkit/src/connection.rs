@@ -74,6 +74,7 @@ impl TestkitConnection {
                 let parsed =
                     parsed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error.0))?;
                 if let Some((value, length)) = parsed {
+                    debug_assert!(0 < length && length <= rest.len());
                     self.start += length;
                     return Ok(value);
                 }
@@ -86,6 +87,7 @@ impl TestkitConnection {
                 if quiet && Instant::now() >= deadline {
                     return Err(io::Error::new(ErrorKind::TimedOut, "no reply"));
                 }
+                // A new attempt for each piece would take quadratic time.
                 enough = rest.len() * 3 / 2;
             }
             let rest = self.input.len() - self.start;
@@ -118,6 +120,7 @@ impl TestkitConnection {
 
     /// Reads the next bytes before `deadline`. Returns false if none arrive.
     pub(super) fn fill(&mut self, deadline: Instant) -> io::Result<bool> {
+        debug_assert!(self.start <= self.input.len());
         if self.start == self.input.len() {
             self.input.clear();
             self.start = 0;

@@ -88,6 +88,7 @@ impl FaultyDisk {
         Arc::new(FaultyFile {
             file,
             path: path.to_owned(),
+            // The bytes of an earlier run are on the medium.
             synced: Mutex::new(length(path)),
             faults: Arc::clone(&self.faults),
         })
@@ -171,6 +172,7 @@ impl PersistenceFile for FaultyFile {
             }
         }
         drop(faults);
+        debug_assert!(count <= bytes.len());
         self.file.write(&bytes[..count])
     }
 

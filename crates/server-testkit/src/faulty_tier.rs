@@ -99,6 +99,7 @@ impl TierFile for FaultyTierFile {
         let mut faults = answer(&self.faults);
         let writes = faults.writes;
         if writes.is_some() {
+            // The file may be open for direct writes, which take whole sectors.
             let half = buffer.len() / 2 / SECTOR * SECTOR;
             self.file
                 .write_at(buffer.get(..half).unwrap_or_default(), offset)?;

@@ -33,6 +33,7 @@ impl Mode {
                 Mode::Near(distance),
                 RespReplyValue::Integer(ours),
                 RespReplyValue::Integer(redis),
+                // Negative numbers are codes, such as that of a key without an expiry.
             ) => (*ours < 0) == (*redis < 0) && ours.abs_diff(*redis) <= distance.unsigned_abs(),
             (
                 Mode::Times(distance),
@@ -88,6 +89,7 @@ impl Mode {
                 RespReplyValue::Map(pairs)
             }
             (Mode::Pairs, RespReplyValue::Array(mut elements)) => {
+                // In RESP3, each pair is an array.
                 if elements
                     .iter()
                     .any(|element| matches!(element, RespReplyValue::Array(_)))

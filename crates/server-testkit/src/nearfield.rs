@@ -104,6 +104,7 @@ impl Drop for Nearfield {
     fn drop(&mut self) {
         self.server.stop();
         let joined = self.thread.take().map(JoinHandle::join);
+        // A second panic would end all tests, and hide the first one.
         if !thread::panicking() {
             assert!(
                 matches!(joined, Some(Ok(()))),

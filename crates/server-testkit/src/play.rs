@@ -262,6 +262,7 @@ impl TestkitConnection {
             self.fill(deadline)?;
         }
         let end = self.input.len().min(self.start.saturating_add(count));
+        debug_assert!(self.start <= end);
         let bytes = self.input[self.start..end].to_vec();
         self.start = end;
         Ok(bytes)

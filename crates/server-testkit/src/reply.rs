@@ -75,7 +75,9 @@ impl RespReplyValue {
     /// incomplete.
     pub fn parse(bytes: &[u8]) -> Result<Option<(RespReplyValue, usize)>, MalformedReply> {
         let mut reader = RespReplyReader { bytes, position: 0 };
-        match reader.value(0) {
+        let read = reader.value(0);
+        debug_assert!(reader.position <= bytes.len());
+        match read {
             Ok(value) => Ok(Some((value, reader.position))),
             Err(ReplyParseStop::Incomplete) => Ok(None),
             Err(ReplyParseStop::Malformed(why)) => {

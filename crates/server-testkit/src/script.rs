@@ -257,6 +257,8 @@ impl TranscriptCase {
                 return Ok(());
             }
         };
+        let end = self.steps.last().map_or(0, |last| last.lines.end);
+        debug_assert!(end <= number, "steps are in the order of their lines");
         self.steps.push(TranscriptStep {
             lines: number..number + 1,
             connection,

@@ -36,6 +36,7 @@ pub fn parse_double(bytes: &[u8]) -> Option<f64> {
         Ok(value) => value,
         Err(_) => return parse_hexadecimal(text),
     };
+    // A number that is too large must not become infinite.
     let infinite_by_name = || text.trim_start_matches(['+', '-']).starts_with(['i', 'I']);
     if value.is_nan() || (value.is_infinite() && !infinite_by_name()) {
         return None;

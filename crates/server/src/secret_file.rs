@@ -34,17 +34,18 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Replaces the whole file, or nothing: the old one stays until the new one is durable on the
-/// medium. The new one has the mode and, if the system allows it, the owner of the old one. A
-/// symbolic link stays one.
+/// medium. The new one has the mode and, if the system allows it, the owner of the old one.
 ///
 /// # Errors
 /// Those of the system.
 pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+    // The file behind a symbolic link is replaced, not the link.
     let path = match std::fs::canonicalize(path) {
         Ok(path) => path,
         Err(error) if error.kind() == ErrorKind::NotFound => path.to_owned(),
         Err(error) => return Err(error),
     };
+    // In the same folder, because files are not renamed across file systems.
     let temporary = temporary(&path);
     let written = create(&temporary).and_then(|file| fill(file, &path, contents));
     let replaced = written.and_then(|()| std::fs::rename(&temporary, &path));
@@ -53,6 +54,7 @@ pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
         let _ = std::fs::remove_file(&temporary);
     }
     replaced?;
+    // The new name is durable only once its folder is.
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }

@@ -38,6 +38,7 @@ pub fn handle(server: &'static ServerCore, logs: LogLineTarget) -> io::Result<()
                         SIGINT => "shutdown-on-sigint",
                         _ => "shutdown-on-sigterm",
                     };
+                    // Saving may take long, and another signal must be noticed meanwhile.
                     std::thread::spawn(|| end(server, parameter));
                 }
                 _ => {}

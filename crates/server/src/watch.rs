@@ -34,6 +34,7 @@ impl KeyWatches {
         for (database, key) in keys.keys() {
             steps::count(1);
             let Some(all) = watchers.get_mut(database) else {
+                // Its watched keys were changed, and thereby removed.
                 continue;
             };
             if let Some(clients) = all.get_mut(key) {

@@ -44,6 +44,10 @@ fn hello(random: &mut SmallRng) -> Vec<u8> {
 }
 
 fn record(kind: u8, content: &[u8]) -> Vec<u8> {
+    debug_assert!(
+        u16::try_from(content.len()).is_ok(),
+        "its length has two bytes"
+    );
     let mut record = vec![kind, 3, 1];
     record.extend((content.len() as u16).to_be_bytes());
     record.extend(content);

@@ -427,6 +427,7 @@ fn random(seed: u64, number: u64) -> SmallRng {
 
 fn kind(random: &mut SmallRng) -> StreamKind {
     let total: u32 = WEIGHTS.iter().map(|(_, weight)| weight).sum();
+    debug_assert_eq!(total, 1000, "the shares are thousandths");
     let mut choice = random.random_range(0..total);
     for (kind, weight) in WEIGHTS {
         match choice.checked_sub(*weight) {

@@ -50,6 +50,7 @@ fn show(arguments: &TopArguments) -> io::Result<()> {
         return Ok(());
     }
     let mut terminal = ratatui::try_init()?;
+    // An error is shown only once the terminal is as it was.
     let result = refresh(&mut terminal, &mut client, first);
     ratatui::try_restore()?;
     result

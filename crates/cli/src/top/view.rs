@@ -200,6 +200,7 @@ fn grown(before: &TopSample, now: &TopSample, name: &str, label: &str) -> Vec<(f
         let old = old.iter().find(|it| it.0 == bound).map_or(0.0, |it| it.1);
         let here = count - old - below;
         below += here;
+        // `CONFIG RESETSTAT` sets the counts back.
         (bound, here.max(0.0))
     });
     buckets.collect()
@@ -207,6 +208,7 @@ fn grown(before: &TopSample, now: &TopSample, name: &str, label: &str) -> Vec<(f
 
 /// Returns the upper bound of the bucket that holds a percentile.
 fn percentile(buckets: &[(f64, f64)], share: f64) -> f64 {
+    debug_assert!((0.0..=1.0).contains(&share));
     let all: f64 = buckets.iter().map(|(_, count)| count).sum();
     let mut below = 0.0;
     for (bound, count) in buckets {

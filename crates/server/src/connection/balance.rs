@@ -67,6 +67,7 @@ fn decide(active: usize, threads: usize, fared: ActiveThreadLoad, may_grow: bool
     if fits_fewer && is_crowded && fared.running > 0.2 {
         return active - 1;
     }
+    // A core must be free for the thread, or it would wait for one again.
     if may_grow && active < threads && fared.busiest > FULL && fared.idle > 0.75 {
         return active + 1;
     }
@@ -130,6 +131,7 @@ impl ThreadBalance {
             look.rested_at = before.rested_at;
             let active = self.active();
             let fared = look.since(before, active);
+            // Connections must not move to and fro.
             let may_grow = before.rested_at.is_none_or(|at| at.elapsed() > REST);
             let next = decide(active, self.spent.len(), fared, may_grow);
             if next != active {

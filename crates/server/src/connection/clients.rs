@@ -21,6 +21,7 @@ pub struct ClientRegistry {
 impl ClientRegistry {
     /// Returns a number for a client, which no other has had.
     pub fn next_id(&self) -> u64 {
+        // 0 is the number of no client.
         self.last.fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -61,6 +62,7 @@ impl ClientRegistry {
     pub fn deliver(&self, client: &ClientShared, bytes: Arc<[u8]>) {
         let id = client.id;
         if client.killed.load(Ordering::Relaxed) {
+            // Its connection is about to be closed, so the bytes would only take memory.
             return;
         }
         if self.share.note_delivered(client, bytes.len()) {

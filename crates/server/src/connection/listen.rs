@@ -92,6 +92,7 @@ impl TcpListenAddresses {
         };
         let of = |tls| {
             let known = state.known.iter().filter(move |it| it.tls == tls);
+            // The machine had these addresses, so that none of them is optional.
             known.map(|it| (it.address, false))
         };
         let again = open(of(false), of(true), backlog).and_then(|it| Ok((known(&it)?, it)));

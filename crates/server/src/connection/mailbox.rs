@@ -56,6 +56,7 @@ impl IoThreadMessage {
     /// Returns the number of the client that it concerns, if that client was served before.
     pub fn client(&self) -> Option<u64> {
         match self {
+            // The thread does not know these clients yet.
             IoThreadMessage::Serve(_) | IoThreadMessage::Adopt(_) | IoThreadMessage::Listen(_) => {
                 None
             }
@@ -107,6 +108,7 @@ impl LeftMessages {
         }
         self.looked_at = self.all.len();
         let places = self.places.remove(&id).unwrap_or_default();
+        // A gap is left, because other messages would move otherwise.
         let take = |place| self.all.get_mut(place).and_then(Option::take);
         places.into_iter().filter_map(take).collect()
     }

@@ -114,6 +114,7 @@ impl RespConnection {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     return SocketReadOutcome::Nothing;
                 }
+                // A broken connection is treated like one that was closed.
                 Err(_) => return SocketReadOutcome::End,
             }
         }
@@ -187,6 +188,7 @@ impl RespConnection {
     /// Bounds the bytes that wait to be sent: a reply that would exceed `most` bytes is cut.
     #[inline]
     pub fn bound_unsent(&mut self, most: usize) {
+        // The bound of the reply is for the bytes that are not set apart.
         let waiting = self.waiting_to_be_sent.len() + self.reply.apart_bytes();
         self.reply.set_bound(most.saturating_sub(waiting));
     }

@@ -131,6 +131,7 @@ fn read_certificates(path: &PathBuf) -> Result<Vec<CertificateDer<'static>>, Tls
     let all: Vec<_> = all
         .collect::<Result<_, _>>()
         .map_err(|error| wrong(&error))?;
+    // A file of anything else parses, too, and has none.
     match all.is_empty() {
         true => Err(wrong(&"the file has no certificate")),
         false => Ok(all),

@@ -95,6 +95,7 @@ impl TlsStream {
     /// Receives data from the socket. Returns true if there was some.
     fn receive(&mut self) -> io::Result<bool> {
         match self.session.read_tls(&mut self.socket) {
+            // Records that arrived before the end are still processed below.
             Ok(0) => self.ended = true,
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(true),
@@ -180,6 +181,7 @@ impl Write for Transport {
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
+            // The system sends what a plain socket has taken.
             Transport::Tcp(_) | Transport::Unix(_) => Ok(()),
             Transport::Tls(stream) => stream.flush(),
         }

@@ -32,6 +32,7 @@ pub fn latencystats(page: &mut InfoPage<'_>) {
     let percentiles = page.server.config.text("latency-tracking-info-percentiles");
     for counts in page.server.statistics.commands() {
         if counts.calls == 0 {
+            // It was only rejected, which takes no time.
             continue;
         }
         let shown: Vec<_> = percentiles

@@ -31,11 +31,13 @@ impl Figures {
         let clients = server.eviction.client_bytes() as u64;
         let used = server.used_bytes(databases);
         let peak = &server.statistics.peak_memory_bytes;
+        // `fetch_max` returns the old maximum.
         let peak = peak.fetch_max(used, Relaxed).max(used);
         Figures {
             used,
             peak,
             clients,
+            // Where the system does not report it, no fragmentation is shown.
             resident: machine::resident_bytes().unwrap_or(used),
             waiting_objects: server.keyspace.freeing.waiting_objects(),
             freed_objects: server.keyspace.freeing.freed_objects(),

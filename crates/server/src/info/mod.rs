@@ -37,6 +37,7 @@ const SECTIONS: &[InfoSection] = &[
     section("Stats", true, sections::stats),
     section("Replication", true, sections::replication),
     section("CPU", true, sections::cpu),
+    // Tools expect the section, although there are no modules.
     section("Modules", true, |_| ()),
     section("Commandstats", false, commands::commandstats),
     section("Errorstats", true, commands::errorstats),

@@ -14,6 +14,7 @@ pub fn server(page: &mut InfoPage<'_>) {
     let server = page.server;
     let uptime = server.started.elapsed().as_secs();
     page.field("redis_version", REDIS_VERSION);
+    // Tools read these fields, so they have values that Redis could have.
     page.field("redis_git_sha1", "00000000");
     page.field("redis_git_dirty", 0);
     page.field("redis_build_id", "0");
@@ -30,6 +31,7 @@ pub fn server(page: &mut InfoPage<'_>) {
     page.field("uptime_in_days", uptime / 86400);
     page.field("hz", server.config.integer("hz"));
     page.field("configured_hz", server.config.integer("hz"));
+    // Redis's clock counts seconds in 24 bits.
     page.field("lru_clock", (now_ms() / 1000) & 0xff_ffff);
     let program = std::env::current_exe().unwrap_or_default();
     page.field("executable", program.display());
@@ -54,6 +56,7 @@ pub fn clients(page: &mut InfoPage<'_>) {
     page.field("maxclients", server.config.hot.maxclients.load(Relaxed));
     page.field("client_recent_max_input_buffer", input);
     page.field("client_recent_max_output_buffer", output);
+    // As in Redis, clients that a pause holds back count as blocked.
     page.field(
         "blocked_clients",
         server.blocked.len() + server.pause.held(),
@@ -65,6 +68,7 @@ pub fn clients(page: &mut InfoPage<'_>) {
 /// Writes the section about snapshots and the log.
 pub fn persistence(page: &mut InfoPage<'_>) {
     let server = page.server;
+    // No client is served while data is loaded.
     page.zeros(&["loading", "async_loading", "current_cow_size"]);
     let changes = server.keyspace.changes.load(Relaxed);
     page.field("rdb_changes_since_last_save", changes);

@@ -123,6 +123,7 @@ impl Metrics {
             rejected,
         );
         let durations = commands.iter().map(|counts| {
+            // Bucket n has times below 2^n nanoseconds.
             let buckets = counts.durations.iter().zip(0..);
             let buckets = buckets.map(|(&count, power)| (2_f64.powi(power) / 1e9, count));
             let sum = Duration::from_nanos(counts.nanoseconds).as_secs_f64();
@@ -311,6 +312,7 @@ impl Metrics {
             Some((label("tier", tier.kind), histogram))
         });
         let help = "Duration of reads of a tier";
+        // The first tier is memory, of which no reads are timed.
         let latencies = latencies.skip(1).collect();
         self.add_all("nearfield_tier_read_duration_seconds", help, latencies);
     }
@@ -377,6 +379,7 @@ impl MetricValue {
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         for family in &self.0 {
+            // A family without samples has no kind, and nothing to show.
             let kind = match family.samples.first() {
                 None => continue,
                 Some((_, MetricValue::Gauge(_))) => MetricType::Gauge,

@@ -44,6 +44,7 @@ pub fn serve(server: &'static ServerCore) -> io::Result<Option<SocketAddr>> {
 /// Returns the response to a request.
 fn answer(server: &ServerCore, request: MetricsRequest<'_>) -> Vec<u8> {
     match request {
+        // A scrape does not wait for the end of a long script.
         MetricsRequest::Path("/metrics") => match server.share_unless_busy() {
             Some(databases) => response("200 OK", METRICS, &text(server, &databases)),
             None => response(
@@ -80,6 +81,7 @@ fn parse(bytes: &[u8]) -> Option<MetricsRequest<'_>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(bytes) {
+        // A head beyond the limit is refused, so that it takes no more memory.
         Ok(httparse::Status::Partial) if bytes.len() < HEAD_BYTES_MAX => None,
         Ok(httparse::Status::Complete(_)) if request.method == Some("GET") => {
             let path = request.path.and_then(|path| path.split('?').next());
@@ -126,6 +128,7 @@ impl MetricsScrape {
                 Err(error) => return is_later(&error),
             }
         }
+        // A connection is for one response, which announces that.
         false
     }
 }
@@ -189,6 +192,7 @@ impl MetricsPort {
                 return;
             };
             let token = Token(self.next);
+            // Numbers are not used again soon, so that a late event finds no other connection.
             self.next = (self.next + 1) % LISTENER.0;
             let on = Interest::READABLE | Interest::WRITABLE;
             if self

@@ -9,6 +9,7 @@ use mio::{Interest, Token};
 impl RespConnection {
     /// Returns true if only the thread that serves the connection uses it at the moment.
     fn may_move(&self) -> bool {
+        // Otherwise a list of this thread has its number, or waits for its client.
         self.client.is_plain()
             && !self.client.closing
             && !self.waiting

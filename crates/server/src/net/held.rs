@@ -50,6 +50,7 @@ fn may_write(server: &ServerCore, client: &ClientSession, args: &[&[u8]]) -> boo
         let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         may_write(server, client, &args)
     };
+    // EXEC writes if one of its queued commands does.
     if command.flags.has(Flags::RUNS_QUEUED)
         && let Some(transaction) = &client.transaction
     {

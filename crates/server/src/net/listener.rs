@@ -65,6 +65,7 @@ pub fn listen(server: &ServerCore) -> Result<Vec<ClientListener>, ServeError> {
         what: "a second descriptor of a socket",
         source,
     };
+    // By a second descriptor of each, `CONFIG SET` can end the listening later.
     server.listening.note(&sockets).map_err(system)?;
     let plain = sockets.plain.into_iter().map(ClientListener::Tcp);
     let tls = sockets.tls.into_iter().map(ClientListener::Tls);

@@ -101,6 +101,7 @@ pub fn serve(server: &ServerCore, ready: impl FnOnce(&[SocketAddr])) -> Result<(
         mailboxes.push(Mailbox::new(waker));
         polls.push(poll);
     }
+    // Before the threads begin, because each sends messages to the others.
     server.clients.set_mailboxes(mailboxes);
     let mailboxes = server.clients.mailboxes();
     debug_assert_eq!(mailboxes.len(), polls.len(), "each thread has its mailbox");

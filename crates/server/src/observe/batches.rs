@@ -27,6 +27,7 @@ impl Batches {
     pub fn count(&self, commands: usize) {
         debug_assert!(commands > 0, "a batch has commands");
         let bucket = commands.next_power_of_two().trailing_zeros() as usize;
+        // The last class has all larger batches, too.
         if let Some(count) = self.counts.get(bucket.min(BUCKETS - 1)) {
             count.fetch_add(1, Ordering::Relaxed);
         }

@@ -39,11 +39,13 @@ impl LatencyMonitor {
         let threshold_ms = hot.latency_threshold_ms.load(Ordering::Relaxed);
         let took_ms = took.as_millis() as u64;
         if threshold_ms == 0 || took_ms < threshold_ms {
+            // A threshold of 0 turns the monitor off.
             return;
         }
         let at_s = crate::clock::now_ms() / 1000;
         let mut events = self.events.lock();
         let history = events.entry(event).or_default();
+        // Kept apart, because the sample itself is dropped at some time.
         history.longest_ms = history.longest_ms.max(took_ms);
         match history.samples.back_mut() {
             Some(last) if last.at_s == at_s => last.took_ms = last.took_ms.max(took_ms),

@@ -48,6 +48,7 @@ impl SlowLog {
         let least = hot.slowlog_slower_than_us.load(Ordering::Relaxed);
         let took_us = took.as_micros() as u64;
         if least < 0 || took_us < least as u64 {
+            // A negative threshold turns the log off.
             return;
         }
         let entries_max = hot.slowlog_max_len.load(Ordering::Relaxed) as usize;
@@ -58,11 +59,13 @@ impl SlowLog {
             id: *next_id,
             at_s: crate::clock::now_ms() / 1000,
             took_us,
+            // Most commands are quick and never get here.
             args: shorten(&words()),
             peer: client.shared.peer.clone(),
             name: client.shared.name.lock().clone(),
         });
         *next_id += 1;
+        // The setting may have been lowered by any number.
         entries.truncate(entries_max);
     }
 
@@ -88,6 +91,7 @@ impl SlowLog {
 }
 
 fn shorten(args: &[&[u8]]) -> Vec<Vec<u8>> {
+    // As in Redis, the last word has the number of those left out.
     let kept = if args.len() > WORDS_MAX {
         WORDS_MAX - 1
     } else {

@@ -156,6 +156,7 @@ impl Statistics {
     /// the server may have the same number.
     pub fn count_alone(&self, number: usize) -> CountsAlone {
         debug_assert!(OWN.get().is_none(), "a thread has one set of counters");
+        // Further threads share the common counters.
         OWN.set(Some(number).filter(|number| *number < OWN_SHARDS));
         CountsAlone(std::marker::PhantomData)
     }
@@ -211,6 +212,7 @@ impl Statistics {
         if let Some(count) = errors.get_mut(code) {
             *count += 1;
         } else if errors.len() < ERRORS_MAX {
+            // Scripts choose the codes of their errors, hence the limit.
             errors.insert(code.to_owned(), 1);
         }
     }
@@ -277,6 +279,7 @@ impl Statistics {
     pub fn sample(&self, steady_ms: u64) {
         const EVERY_MS: u64 = 1000;
         let Some(mut rate) = self.rate.try_lock() else {
+            // Another thread is taking the sample.
             return;
         };
         let passed_ms = steady_ms.saturating_sub(rate.last_ms);

@@ -23,6 +23,7 @@ impl Monitors {
             clients.push(Arc::clone(&client.shared));
             let listed = &client.shared.listed;
             listed.monitoring.store(true, Ordering::Relaxed);
+            // Under the lock, so that a client that leaves meanwhile does not undo it.
             singly.set(SequentialReason::Monitor, true);
         }
     }
@@ -31,12 +32,13 @@ impl Monitors {
     pub fn leave(&self, singly: &Singly, client: &ClientSession) {
         let listed = &client.shared.listed;
         if !listed.monitoring.swap(false, Ordering::Relaxed) {
+            // Most clients are not in the list, and need not lock it.
             return;
         }
         let mut clients = self.clients.lock();
         let before = clients.len();
         clients.retain(|other| other.id != client.shared.id);
-        debug_assert_eq!(clients.len() + 1, before, "its flag says that it is here");
+        debug_assert_eq!(clients.len() + 1, before, "a client with the flag is here");
         if clients.is_empty() {
             singly.set(SequentialReason::Monitor, false);
         }
@@ -65,6 +67,7 @@ impl Monitors {
 fn line(client: &ClientSession, args: &[&[u8]]) -> Vec<u8> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let since = since.unwrap_or_default();
+    // As in Redis, the commands of scripts have no address.
     let source = if client.script.runs || client.shared.id == 0 {
         "lua"
     } else {

@@ -8,6 +8,7 @@ use crate::connection::ClientRegistry;
 use crate::keyspace::{Class, KeyspaceEvent};
 
 fn bit(class: Class) -> u32 {
+    // These are the bits of Redis.
     match class {
         Class::Generic => 1 << 2,
         Class::String => 1 << 3,
@@ -34,6 +35,7 @@ pub fn publish(pubsub: &PubSub, clients: &ClientRegistry, on: u32, events: &[Key
             channel.extend_from_slice(about);
             pubsub.publish(clients, Topic::Channel, &channel, message);
         };
+        // Redis sends the two messages in this order.
         if on & KEYSPACE != 0 {
             send("keyspace", &event.key, event.name.as_bytes());
         }

@@ -74,6 +74,7 @@ impl<T> PrefixTable<T> {
                     left = key.get(..same);
                     continue;
                 }
+                // Those that are left are shorter. After the empty one there is none.
                 left = prefix.len().checked_sub(1).and_then(|rest| key.get(..rest));
                 return Some((&prefix[..], value));
             }
@@ -83,6 +84,7 @@ impl<T> PrefixTable<T> {
 
     /// Returns a prefix of the table of which `prefix` is a prefix, or the reverse.
     pub fn overlapping(&self, prefix: &[u8]) -> Option<&[u8]> {
+        // Those that begin with `prefix` follow it directly in the order.
         let from = (Bound::Included(prefix), Bound::Unbounded);
         let next = self.by_prefix.range::<[u8], _>(from).next();
         let longer = next.map(|(other, _)| &other[..]);

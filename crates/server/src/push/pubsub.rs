@@ -133,6 +133,7 @@ impl PubSub {
         for topic in [Topic::Channel, Topic::Pattern, Topic::Shard] {
             for (name, listeners) in state.of(topic) {
                 let is_of_user = |client: &&Arc<ClientShared>| *client.user.lock() == user;
+                // Rights take long to check, so only names with listeners of the user are checked.
                 let mut of_user = listeners.values().filter(is_of_user).peekable();
                 if of_user.peek().is_some() && !may(topic, name) {
                     denied.extend(of_user.cloned());
@@ -159,6 +160,7 @@ impl PubSub {
             };
             receivers += deliver(clients, listeners, &[kind, channel, message]);
         }
+        // Patterns match no shard channels.
         if topic == Topic::Channel {
             let with_prefix = state.by_prefix.of(channel);
             let is_met = |pattern: &&Vec<u8>| {

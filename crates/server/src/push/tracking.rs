@@ -101,6 +101,7 @@ impl TrackingTable {
             .redirection
             .store(choice.redirection as i64, Ordering::Relaxed);
         client.tracking = Some(Box::new(choice));
+        // Under the lock, so that a client that leaves meanwhile does not undo it.
         keyspace.set_observed(WriteObserver::Tracking, true);
     }
 
@@ -112,7 +113,7 @@ impl TrackingTable {
         let id = client.shared.id;
         let mut state = self.state.lock();
         let tracker = state.clients.remove(&id);
-        debug_assert!(tracker.is_some(), "its options say that it tracks keys");
+        debug_assert!(tracker.is_some(), "a client with options is here");
         for prefix in choice.tracked_prefixes() {
             state.prefixes.change(prefix, |clients| {
                 clients.remove(&id);
@@ -143,6 +144,8 @@ impl TrackingTable {
         let Some(choice) = &client.tracking else {
             return;
         };
+        // With OPTIN only the command after CACHING YES counts, with OPTOUT all but the one after
+        // CACHING NO.
         let skip = (choice.opt_in && choice.caching != Some(true))
             || (choice.opt_out && choice.caching == Some(false));
         if choice.broadcast || skip {
@@ -179,9 +182,10 @@ impl TrackingTable {
         for event in events {
             steps::count(1);
             if event.class == Class::New || !event.is_change {
+                // The event of a new key comes with another one of the same change.
                 continue;
             }
-            // A command may cause several events of a key, of which clients are told once.
+            // A command may cause several events of a key, and clients are notified once.
             let place = *places.entry(&event.key[..]).or_insert_with(|| {
                 keys.push(WrittenKey {
                     key: &event.key,
@@ -243,6 +247,7 @@ impl TrackingTableState {
         // Long keys take more memory than their number suggests.
         let bytes_max = clients.share.most() / 4;
         while keys_max > 0 && self.readers.len() > keys_max || self.readers_bytes > bytes_max {
+            // Any key will do, because its readers only have to read it again.
             let Some(key) = self.readers.keys().next().cloned() else {
                 break;
             };
@@ -271,6 +276,7 @@ impl TrackingTableState {
         if self.prefixes.is_empty() {
             return;
         }
+        // A client gets one message for all written keys of a prefix.
         let mut by_prefix = BTreeMap::<&[u8], (&BTreeSet<u64>, Vec<&WrittenKey<'_>>)>::new();
         for written in keys {
             for (prefix, told) in self.prefixes.of(written.key) {
@@ -289,6 +295,7 @@ impl TrackingTableState {
                     tracker.tell(clients, Some(&all));
                     continue;
                 }
+                // With NOLOOP, a client gets nothing about its own writes.
                 let of_others = keys.iter().filter(|written| written.origin != *id);
                 let of_others: Vec<&[u8]> = of_others.map(|written| written.key).collect();
                 if !of_others.is_empty() {
@@ -323,6 +330,7 @@ impl Tracker {
             reply.push(2);
             reply.bulk(b"invalidate");
         } else if redirected && target.listed.is_subscriber() {
+            // In RESP2, a subscriber gets invalidations as messages of a channel.
             reply.push(3);
             reply.bulk(b"message");
             reply.bulk(b"__redis__:invalidate");

@@ -49,6 +49,7 @@ pub fn array(out: &mut Vec<u8>, words: usize) {
 
 /// Appends a word.
 pub fn word(out: &mut Vec<u8>, bytes: &[u8]) {
+    // Once for the head, the bytes and the line end.
     out.reserve(bytes.len() + 24);
     write_head(out, b'$', bytes.len() as i64);
     out.extend_from_slice(bytes);

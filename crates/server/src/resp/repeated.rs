@@ -60,6 +60,7 @@ impl RequestHead {
         mut word: impl FnMut(Range<usize>),
     ) -> Option<usize> {
         let mut end = usize::from(self.length);
+        // The parts overlap, so that no loop over the bytes is needed.
         if parts(bytes, end)? != self.parts {
             return None;
         }
@@ -72,6 +73,7 @@ impl RequestHead {
             // The log never writes a length with leading zeros.
             let has_zeros = length < 10 && start != end + 4 || length < 100 && start > end + 5;
             let line_end = start + length;
+            // The second byte of the line end was not read with the length.
             if has_zeros
                 || length > limits.argument_bytes
                 || bytes.get(start - 1) != Some(&b'\n')

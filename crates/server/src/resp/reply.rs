@@ -76,6 +76,7 @@ impl RespReply {
     /// Changes the number of bytes that may be written, unless the reply is cut.
     #[inline]
     pub fn set_bound(&mut self, most: usize) {
+        // After a cut, some bytes are missing, and none may follow.
         if !self.cut {
             self.most = most;
         }
@@ -367,6 +368,7 @@ impl RespReply {
     pub fn plain_double(&mut self, value: f64) {
         let text = format!("{value:.17}");
         let text = text.trim_end_matches('0').trim_end_matches('.');
+        // As in Redis, this form of zero has no sign.
         self.number(if text == "-0" { "0" } else { text });
     }
 
@@ -398,6 +400,7 @@ impl RespReply {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text),
             Protocol::Resp3 => {
+                // The format and its colon count.
                 self.head(b'=', text.len() as i64 + 4);
                 self.put(format.as_bytes());
                 self.put(b":");

@@ -143,6 +143,7 @@ impl Parser {
                         return Ok(RequestProgress::Complete(end));
                     }
                     if count as usize > limits.arguments {
+                        // Only the limits of clients that have not authenticated are this low.
                         return Err(if limits.arguments <= 10 {
                             ProtocolError::UnauthenticatedArrayLength
                         } else {
@@ -193,6 +194,7 @@ impl Parser {
             position = end + 2;
             self.remaining -= 1;
         }
+        // The next call continues here, so that no argument is read twice.
         self.position = position;
         Ok(match self.remaining {
             0 => RequestProgress::Complete(position),
@@ -344,6 +346,7 @@ fn length(
         }
     }
     let rest = &bytes[start..];
+    // As in Redis, the first byte of a line end is enough to find it.
     let Some(end) = memchr::memchr(b'\r', rest) else {
         if rest.len() > limits.line_bytes {
             return Err(ProtocolError::LengthTooLong(what));
@@ -377,8 +380,10 @@ pub fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
         loop {
             match rest {
                 [] => break,
+                // As in Redis, a quote may begin within a word.
                 [b'"', tail @ ..] => {
                     rest = double_quoted(tail, &mut word)?;
+                    // As in Redis, a closing quote ends the word.
                     if rest.first().is_some_and(|&next| !blank(next)) {
                         return None;
                     }
@@ -421,6 +426,7 @@ fn double_quoted<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]>
                     b't' => b'\t',
                     b'b' => 8,
                     b'a' => 7,
+                    // As in Redis, other bytes stand for themselves.
                     other => *other,
                 });
                 rest = tail;

@@ -22,8 +22,10 @@ impl ServerCore {
     #[inline]
     pub fn share_unless_busy(&self) -> Option<RwLockReadGuard<'_, Databases>> {
         loop {
+            // A script may have become slow during the last wait.
             let patience = self.patience();
             if let Some(databases) = self.keyspace.try_share_for(patience) {
+                // Changes of a script that was ended are not logged, so no client may see them.
                 return (!self.scripts.watchdog.is_given_up()).then_some(databases);
             }
             if patience.is_zero() {

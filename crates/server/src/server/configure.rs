@@ -25,10 +25,11 @@ const CLIENT_SHARE_LEAST: usize = 4 << 20;
 
 impl ServerCore {
     /// Notes whether writes are refused because `min-replicas-to-write` demands replicas: there are
-    /// none. Data read from disk at the start is not a client's write.
+    /// none.
     pub fn note_missing_replicas(&self) {
         let asked = |name| self.config.integer(name) > 0;
         let missing = asked("min-replicas-to-write") && asked("min-replicas-max-lag");
+        // Data that is read from disk at the start is no client's write.
         let serving = self.serving.load(Ordering::Acquire);
         let lacking = &self.persistence.lacks_replicas;
         lacking.store(missing && serving, Ordering::Relaxed);
@@ -80,6 +81,7 @@ impl ServerCore {
         self.scripts.watchdog.set_threshold(threshold);
         logging::set_level(&config.text("loglevel"));
         let slow = hot.slowlog_slower_than_us.load(Ordering::Relaxed);
+        // A negative threshold turns the slow log off.
         self.singly.set(
             SequentialReason::SlowLog,
             (0..SINGLY_BELOW_US).contains(&slow),

@@ -26,6 +26,7 @@ pub fn make_room_for(server: &ServerCore, clients: u64) -> u64 {
         current <= most(limit.maximum),
         "the system keeps them in order"
     );
+    // A limit that is higher already is not lowered.
     let raised = wanted.min(most(limit.maximum)).max(current);
     let new = Rlimit {
         current: Some(raised),

@@ -20,6 +20,7 @@ impl DirectoryLock {
             .truncate(false)
             .write(true)
             .open(path)?;
+        // The file itself is no lock, because a server that is killed leaves it behind.
         match file.try_lock() {
             Ok(()) => Ok(Some(DirectoryLock(file))),
             Err(TryLockError::WouldBlock) => Ok(None),

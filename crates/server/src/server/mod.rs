@@ -140,6 +140,7 @@ impl ServerCore {
             fetcher: Fetcher::default(),
             keyspace,
             eviction: Eviction::new(Arc::clone(&clients.share), Arc::clone(&scripts.memory)),
+            // `configure` gives it its size.
             access: KeyUseStatistics::new(0, false),
             acl: Acl::new(
                 registry,

@@ -40,6 +40,7 @@ impl OomScore {
         if mode == "no" {
             if let Some(score) = *before {
                 self.write(score)?;
+                // Only now: if the write fails, it is repeated with the next change.
                 *before = None;
             }
             return Ok(());
@@ -53,6 +54,7 @@ impl OomScore {
         let base = if mode == "absolute" { 0 } else { found };
         // The following write may change the score, so the found one is kept first.
         *before = Some(found);
+        // The system refuses values beyond its limits.
         self.write((base + own).clamp(-SCORE_MAX, SCORE_MAX))
     }
 

@@ -110,6 +110,7 @@ impl Default for Persistence {
             lacks_replicas: AtomicBool::new(false),
             state: Mutex::new(PersistenceState {
                 status: PersistenceStatus {
+                    // As in Redis, the start counts as the first dump.
                     last_save_s: now_ms() / 1000,
                     last_save_ok: true,
                     last_rewrite_ok: true,
@@ -151,6 +152,7 @@ impl Persistence {
             Some(running) if running == task => SnapshotRequestOutcome::UnderWay,
             Some(_) if !schedule => SnapshotRequestOutcome::Busy,
             Some(_) => {
+                // The thread of snapshots finds it when the running one has ended.
                 state.status.scheduled = Some(task);
                 SnapshotRequestOutcome::Scheduled
             }

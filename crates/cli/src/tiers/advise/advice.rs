@@ -127,6 +127,7 @@ impl Advice {
         let scale = keys as f64 / survey.seen.len().max(1) as f64;
         let scaled = |number: u64| (number as f64 * scale) as u64;
         let contents = survey.contents();
+        debug_assert_eq!(contents.len(), survey.seen.len(), "one for each key");
         let sampled = survey
             .seen
             .iter()
@@ -143,6 +144,7 @@ impl Advice {
                 },
             });
         let mut sampled: Vec<AdviceSampleKey> = sampled.collect();
+        // The hottest key has the greatest counter, or the shortest time.
         sampled.sort_by_key(|it| match hot_by {
             HotBy::IdleSeconds => it.heat,
             _ => u64::MAX - it.heat,
@@ -278,6 +280,8 @@ fn split(
     ratios: Option<Ratios>,
     scaled: impl Fn(u64) -> u64,
 ) -> TierSplitEstimate {
+    debug_assert!(sampled.is_sorted_by(|one, next| one.uses >= next.uses));
+    debug_assert!((0.0..=1.0).contains(&share));
     let all: u64 = sampled.iter().filter_map(|it| it.content).sum();
     let limit = (all as f64 * share) as u64;
     let (mut hot_content, mut hot, mut kept) = (0, 0, 0);
@@ -300,6 +304,7 @@ fn split(
             }
         }
     }
+    debug_assert!(hot_content <= limit);
     let compressed = ratios.map(|ratios| (cold as f64 / ratios.trained) as u64);
     TierSplitEstimate {
         hot_share: share,

@@ -51,6 +51,7 @@ impl Survey {
         let mut random = SmallRng::seed_from_u64(SEED);
         let looked = (samples as f64 / keys.max(1) as f64).min(1.0);
         let asked = (VALUES / samples.min(keys).max(1) as f64).min(1.0);
+        debug_assert!((0.0..=1.0).contains(&looked) && (0.0..=1.0).contains(&asked));
         for (database, _) in server.facts.databases.clone() {
             server.select(database)?;
             let mut cursor = "0".to_owned();
