@@ -230,6 +230,7 @@ impl OpenStream {
             Err(_) => return StreamStep::Ends,
         }
         if is_sent && !self.finished {
+            // The server closes the connection after its replies.
             self.finished = true;
             if self.socket.finish().is_err() {
                 return StreamStep::Ends;
@@ -240,6 +241,7 @@ impl OpenStream {
             self.since = Instant::now();
             return StreamStep::Moves;
         }
+        // Some commands have no reply, so none is awaited for long.
         let patience = if is_sent { PATIENCE } else { STUCK };
         match self.since.elapsed() > patience {
             true => StreamStep::Ends,

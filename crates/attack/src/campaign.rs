@@ -325,6 +325,7 @@ impl RunningCampaign<'_> {
             if let Some(time) = processor_time(target.id()) {
                 seen.processor_time = time;
             }
+            // The status comes first, because a server that has ended has no memory.
             seen.fault = match target.ended() {
                 Some(status) => {
                     let report = target.report().map(|report| format!(": {report}"));
@@ -396,6 +397,7 @@ impl RunningCampaign<'_> {
     /// Makes the server save and reload its data, and shuts it down.
     fn end(&self, target: &mut AttackedServer) -> Option<ServerFault> {
         if let Err(error) = self.reload(target) {
+            // The reply may be missing because the server has ended.
             return Some(match target.ended() {
                 Some(status) => ServerFault::Ended(status.to_string()),
                 None => ServerFault::Reload(error.to_string()),

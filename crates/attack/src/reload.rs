@@ -55,6 +55,7 @@ fn read(
         Some(open) => open,
         None => target::control(address)?,
     };
+    // Under another name first, so that the server never reads a part of it.
     fs::write(data.join("new.rdb"), snapshot)?;
     fs::rename(data.join("new.rdb"), data.join("dump.rdb"))?;
     let words: [&[u8]; 4] = [b"DEBUG", b"RELOAD", b"NOSAVE", b"NOFLUSH"];

@@ -39,6 +39,7 @@ impl AttackSamples {
     pub(crate) fn make(program: &Path, seed: u64) -> io::Result<AttackSamples> {
         let mut target = AttackedServer::start(
             program,
+            // No value may be evicted before it is dumped.
             &TargetLimits {
                 memory_bytes: 1 << 30,
                 policy: "noeviction",
@@ -80,6 +81,7 @@ impl AttackSamples {
         for entry in fs::read_dir(&data)? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
+            // Each server makes a lock of its own.
             if name != "nearfield.lock" && entry.file_type()?.is_file() {
                 files.push((name, fs::read(entry.path())?));
             }
@@ -99,6 +101,7 @@ impl AttackSamples {
 
 /// Adds the payload of each key.
 fn dump(control: &mut TestkitConnection, payloads: &mut BTreeSet<Vec<u8>>) -> io::Result<()> {
+    // The generator may have left a transaction open.
     control.command(&[b"DISCARD"])?;
     let RespReplyValue::Array(keys) = ask(control, &["KEYS", "*"])? else {
         return Ok(());

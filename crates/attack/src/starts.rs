@@ -72,6 +72,7 @@ impl DamagedStarts<'_> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let result = self.watch(&mut server, address);
         let text = fs::read_to_string(&log).unwrap_or_default();
+        // A thread may panic although the process ends in a usual way.
         let result = result.and_then(|()| match text.contains("panicked at") {
             true => Err("a thread panicked".to_owned()),
             false => Ok(()),

@@ -129,6 +129,7 @@ impl AttackedServer {
             "ACL", "SETUSER", ATTACKER, "on", &password, "~*", "&*", "+@all",
         ];
         ask(control, &words)?;
+        // In their order, because the last rules allow subcommands again.
         for rule in FORBIDDEN {
             // A server without a command refuses the rule for it.
             let _ = ask(control, &["ACL", "SETUSER", ATTACKER, rule]);

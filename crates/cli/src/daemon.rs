@@ -9,10 +9,9 @@ use std::process::{Command, ExitCode, Stdio};
 /// Environment variable that marks the process in the background.
 const IN_BACKGROUND: &str = "NEARFIELD_IN_BACKGROUND";
 
-/// Returns true if the settings ask for a background process and this is not that process. A
-/// service manager that waits for a notification of readiness already runs the server in the
-/// background.
+/// Returns true if the settings ask for a background process and this is not that process.
 pub fn is_wanted(settings: &ConfigFileContents) -> bool {
+    // A service manager that waits for a notification runs the server in the background already.
     settings.value("daemonize") == Some("yes")
         && [IN_BACKGROUND, "NOTIFY_SOCKET"]
             .iter()

@@ -808,9 +808,9 @@ fn weight_of(family: &str, random: &mut SmallRng) -> u32 {
     }
 }
 
-/// Makes a command of the family of SCAN begin at 0 instead of at its cursor: a cursor has a
-/// meaning only for the server that has given it.
+/// Makes a command of the family of SCAN begin at 0 instead of at its cursor.
 fn begin_scan(words: &mut [Vec<u8>]) {
+    // A cursor has a meaning only for the server that has given it.
     let position = if words[0].eq_ignore_ascii_case(b"SCAN") {
         1
     } else {

@@ -18,6 +18,7 @@ impl TestkitFolder {
     pub fn new() -> TestkitFolder {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        // Several test processes run at the same time.
         let name = format!("nearfield-test-{}-{count}", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&path).expect("a new folder");

@@ -12,7 +12,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 /// Gives options a directory of their own, unless they name one: the server must not write into the
-/// directory of the test. Nothing is kept there that would not be kept otherwise.
+/// directory of the test.
 pub fn in_own_folder(mut options: ServerOptions) -> (ServerOptions, Option<TestkitFolder>) {
     options.persistence.complete(&options.settings);
     let kept = &mut options.persistence;
@@ -20,6 +20,7 @@ pub fn in_own_folder(mut options: ServerOptions) -> (ServerOptions, Option<Testk
         return (options, None);
     }
     let folder = TestkitFolder::new();
+    // The defaults depend on the directory, and what is kept must not change.
     kept.log = Some(kept.log());
     kept.save = Some(kept.save_points());
     kept.directory = Some(folder.0.clone());

@@ -81,6 +81,7 @@ impl RedisPeerProcess {
             folder,
         };
         let deadline = Instant::now() + PATIENCE;
+        // If the process has ended, another program has taken the port.
         while Instant::now() < deadline && matches!(redis.child.try_wait(), Ok(None)) {
             if let Ok(mut connection) = TestkitConnection::open(address)
                 && let Ok(RespReplyValue::Simple(_)) = connection.command(&[b"PING"])

@@ -74,10 +74,11 @@ fn describe(object: &StoredObject) -> String {
 }
 
 /// Describes a stream, except the placement of entries in nodes, and the times at which consumers
-/// were seen and active: the log lacks the times of a consumer that was given nothing.
+/// were seen and active.
 fn describe_stream(stream: &StreamObject) -> String {
     let mut parts = stream.parts();
     parts.nodes.clear();
+    // The log lacks the times of a consumer that was given nothing.
     for consumer in parts.groups.iter_mut().flat_map(|it| &mut it.consumers) {
         consumer.seen_ms = 0;
         consumer.active_ms = None;

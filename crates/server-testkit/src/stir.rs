@@ -58,6 +58,7 @@ pub fn stir(keyspace: &Keyspace, stop: &AtomicBool, moved: &TierMoveCounts) {
                         };
                         match MovingNode::begin(keyspace, &databases, &named, &mut 0) {
                             Ok(moving) => nodes.push(moving),
+                            // Others change keys at the same time.
                             Err(ValueMoveError::Absent | ValueMoveError::Changed) => {}
                             Err(error) => panic!("{}: {error}", key.escape_ascii()),
                         }

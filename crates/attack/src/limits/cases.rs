@@ -141,6 +141,7 @@ fn pipeline(server: &ServedProgram, divisor: usize) -> io::Result<String> {
     let mut client = TcpStream::connect(server.address)?;
     let mut reader = client.try_clone()?;
     let begin = Instant::now();
+    // A server may stop reading from a client that does not read its replies.
     let read = thread::spawn(move || {
         let mut left = count * b"+OK\r\n".len();
         let mut scratch = vec![0; 1 << 16];

@@ -435,6 +435,7 @@ fn kind(random: &mut SmallRng) -> StreamKind {
             None => return *kind,
         }
     }
+    // The choice is less than the sum of all weights, so the loop has returned.
     StreamKind::Commands
 }
 

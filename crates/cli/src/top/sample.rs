@@ -53,6 +53,7 @@ impl TopSample {
     pub fn parse(text: &str, hot_keys: Vec<(Vec<u8>, u64, u64)>, at: Duration) -> TopSample {
         let mut metrics: BTreeMap<String, Vec<(TopMetricLabels, f64)>> = BTreeMap::new();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
+            // Labels may have blanks, but a number has none.
             let Some((name, value)) = line.rsplit_once(' ') else {
                 continue;
             };

@@ -33,6 +33,7 @@ const PERCENTILES: [f64; 2] = [0.5, 0.99];
 impl TopView {
     /// Returns the changes from `before` to `now`.
     pub fn new(before: &TopSample, now: &TopSample) -> TopView {
+        // The first view compares a sample with itself.
         let seconds = now.at.saturating_sub(before.at).as_secs_f64().max(0.001);
         let rate = |name: &str| ((now.sum(name) - before.sum(name)) / seconds).max(0.0);
         let calls = "nearfield_commands_total";

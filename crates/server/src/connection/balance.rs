@@ -157,6 +157,7 @@ impl Look {
             running: 0.0,
             busiest: 0.0,
             delayed: 0.0,
+            // The kernel documents that the time of waiting for disks may decrease.
             idle: self.idle.saturating_sub(before.idle).as_nanos() as f64 / wall,
         };
         for (now, then) in threads {

@@ -130,6 +130,7 @@ impl RespConnection {
         // TLS may have data that the socket has not taken.
         match self.stream.flush() {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                // No reply may overtake that data.
                 self.stuffed = true;
                 self.put_by();
                 return true;

@@ -87,6 +87,7 @@ impl TlsStream {
 
     fn send_some(&mut self) -> io::Result<()> {
         match self.send() {
+            // The rest is sent once the socket reports that it takes more.
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
             other => other,
         }

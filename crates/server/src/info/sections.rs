@@ -50,6 +50,7 @@ pub fn clients(page: &mut InfoPage<'_>) {
         output = output.max(client.listed.output_bytes.load(Relaxed));
     }
     let count = clients.len();
+    // Released before other locks are taken.
     drop(clients);
     page.field("connected_clients", count);
     page.field("cluster_connections", 0);
@@ -120,6 +121,7 @@ pub fn persistence(page: &mut InfoPage<'_>) {
     page.field("aof_last_cow_size", 0);
     page.field("aof_rewrites", status.rewrites);
     page.zeros(&["module_fork_in_progress", "module_fork_last_cow_size"]);
+    // As in Redis, these fields are shown only while there is a log.
     if server.log.is_on() {
         let counts = server.log.counts();
         page.field("aof_current_size", counts.file_bytes);
@@ -223,6 +225,7 @@ pub fn replication(page: &mut InfoPage<'_>) {
     page.field("connected_slaves", 0);
     page.field("master_failover_state", "no-failover");
     page.field("master_replid", &page.server.run_id);
+    // As in Redis, zeros stand for no other run.
     page.field("master_replid2", "0".repeat(40));
     page.field("master_repl_offset", 0);
     page.field("second_repl_offset", -1);
@@ -235,6 +238,7 @@ pub fn cpu(page: &mut InfoPage<'_>) {
     let (system, user) = processor_seconds().unwrap_or((0.0, 0.0));
     page.field("used_cpu_sys", format!("{system:.6}"));
     page.field("used_cpu_user", format!("{user:.6}"));
+    // No process is started for snapshots.
     page.field("used_cpu_sys_children", "0.000000");
     page.field("used_cpu_user_children", "0.000000");
 }

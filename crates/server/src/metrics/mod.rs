@@ -211,6 +211,7 @@ impl Metrics {
         // To count shared keys, all of them would be read.
         let counted =
             |database: &Database| !database.is_shared() && database.is_empty() == Ok(false);
+        // As in `INFO`, databases without keys are left out.
         let count = |of: fn(&Database) -> Result<usize, OperationError>| {
             let used = databases.iter().zip(0..).filter(|it| counted(it.0));
             used.map(|(database, number): (_, u32)| {

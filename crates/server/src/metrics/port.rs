@@ -36,6 +36,7 @@ pub fn serve(server: &'static ServerCore) -> io::Result<Option<SocketAddr>> {
     };
     let port = MetricsPort::listen(SocketAddr::new(address.ip, port))?;
     let address = port.address()?;
+    // A scrape delays no client.
     let thread = std::thread::Builder::new().name("nearfield-metrics".to_owned());
     thread.spawn(move || port.run(|request| answer(server, request)))?;
     Ok(Some(address))
@@ -78,6 +79,7 @@ enum MetricsRequest<'r> {
 
 /// Reads a request; `None` if it is incomplete.
 fn parse(bytes: &[u8]) -> Option<MetricsRequest<'_>> {
+    // A request with more headers is refused.
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(bytes) {
@@ -170,6 +172,7 @@ impl MetricsPort {
                 return;
             }
             for event in &events {
+                // Both kinds of events let it go on, because it reads first and then writes.
                 let is = |scrape: &MetricsScrape| scrape.token == event.token();
                 if let Some(place) = self.scrapes.iter().position(is)
                     && let Some(scrape) = self.scrapes.get_mut(place)

@@ -86,6 +86,7 @@ impl SlowLog {
 
     /// Removes all records.
     pub fn clear(&self) {
+        // The numbers continue, so that no two records have the same one.
         self.state.lock().1.clear();
     }
 }

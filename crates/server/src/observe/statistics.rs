@@ -234,6 +234,7 @@ impl Statistics {
             None => all,
         };
         let all = self.since_start().into_iter().enumerate().map(since);
+        // As in Redis, commands that were never sent are left out.
         all.filter(|counts| counts.calls + counts.rejected > 0)
             .collect()
     }
@@ -311,6 +312,7 @@ impl Statistics {
     /// Sets all counters to zero (`CONFIG RESETSTAT`).
     pub fn reset(&self) {
         let mut at_reset = self.at_reset.lock();
+        // Other threads count on, so their counters are not set back.
         *at_reset = self.since_start();
         drop(at_reset);
         self.errors.lock().clear();

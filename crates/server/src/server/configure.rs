@@ -87,6 +87,7 @@ impl ServerCore {
             (0..SINGLY_BELOW_US).contains(&slow),
         );
         let keys_max = hot.tracking_table_max_keys.load(Ordering::Relaxed);
+        // The table may have more keys than the setting allows from this time on.
         self.tracking.shrink(&self.clients, keys_max as usize);
         let size = |name| usize::try_from(self.config.integer(name)).unwrap_or(0);
         self.keyspace.set_limits(|limits| {

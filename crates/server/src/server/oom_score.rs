@@ -45,6 +45,7 @@ impl OomScore {
             }
             return Ok(());
         }
+        // The score before the first change is the base of all later ones.
         let found = match *before {
             Some(score) => score,
             None => self.read()?,

@@ -189,19 +189,21 @@ pub enum HotBy {
 }
 
 /// Returns the uses per minute at which a key's counter stays constant. With Redis's default
-/// settings, a use increments a counter `c` above 5 with a probability of one in `10 (c - 5) + 1`,
-/// and the counter decreases by one a minute. A counter of at most 5 grows with each use, so such a
-/// key has fewer uses than one a minute; the number is *assumed* to be proportional.
+/// settings, it decreases by one a minute.
 fn uses_of_counter(counter: u64) -> f64 {
     match counter.checked_sub(5) {
+        // A use increments a counter `c` above 5 with a probability of one in `10 (c - 5) + 1`.
         Some(above) => 10.0 * above as f64 + 1.0,
+        // A smaller counter grows with each use, so the key has fewer than one a minute. *Assumed*:
+        // the number is proportional.
         None => counter as f64 / 5.0,
     }
 }
 
-/// Returns the uses per second of a key, assuming that the time since its last use equals the
-/// average time between uses. This overestimates the uses of cold keys.
+/// Returns the estimated uses per second of a key.
 fn uses_of_idle_seconds(seconds: u64) -> f64 {
+    // *Assumed*: the time since the last use is the average time between uses. This overestimates
+    // the uses of cold keys.
     1.0 / (seconds as f64 + 1.0)
 }
 
@@ -260,13 +262,13 @@ fn histogram(
     heats.collect()
 }
 
-/// Returns the compression ratios of values. The result of a compression counts as at least one
-/// byte.
+/// Returns the compression ratios of values.
 fn ratios(values: &[Vec<u8>]) -> Option<Ratios> {
     let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
     let told = Compression::of(&values);
     (told.values > 0).then(|| Ratios {
         values: told.values,
+        // At least one byte, so that no ratio is infinite.
         alone: told.bytes as f64 / told.alone_bytes.max(1) as f64,
         trained: told.bytes as f64 / told.trained_bytes.max(1) as f64,
     })
@@ -323,6 +325,7 @@ fn suggest(
     memory_bytes: u64,
     ratios: Option<Ratios>,
 ) -> Option<Suggestion> {
+    // If no split serves enough uses from memory, the largest one comes closest.
     let enough = splits.iter().find(|it| it.uses_in_memory >= ENOUGH_USES);
     let split = enough.or(splits.last())?;
     let saves = |bytes: u64| 1.0 - bytes as f64 / memory_bytes.max(1) as f64 >= LEAST_SAVING;

@@ -107,6 +107,7 @@ impl SurveyedValueKind {
         let (last, count) = ((count - 1).to_string(), count.to_string());
         match self {
             SurveyedValueKind::List => Some(with_key(&["LRANGE"], key, &["0", &last])),
+            // Hashes and sets have no ranges, so the first page of a scan is read.
             SurveyedValueKind::Hash => Some(with_key(&["HSCAN"], key, &["0", "COUNT", &count])),
             SurveyedValueKind::Set => Some(with_key(&["SSCAN"], key, &["0", "COUNT", &count])),
             SurveyedValueKind::SortedSet => {

@@ -46,8 +46,9 @@ impl Facts {
         }
     }
 
-    /// Returns the measure of hotness. The server counts uses only if it evicts by LFU.
+    /// Returns the measure of hotness.
     pub fn hot_by(&self) -> HotBy {
+        // A server counts uses only if it evicts by LFU.
         match self.policy.contains("lfu") {
             true if self.version.starts_with("nearfield") => HotBy::NearfieldCounter,
             true => HotBy::RedisCounter,
@@ -115,8 +116,7 @@ impl SurveyedServer {
         })
     }
 
-    /// Sends requests together and sleeps as the pace demands. An error that concerns a single key
-    /// is a normal reply.
+    /// Sends requests together and sleeps as the pace demands.
     fn ask(&mut self, requests: &[Vec<Vec<u8>>]) -> Result<Vec<CliReply>, AdviseError> {
         let mut bytes = Vec::new();
         for request in requests {
@@ -126,6 +126,7 @@ impl SurveyedServer {
         let replies = self.client.pipeline(&bytes, requests.len())?;
         self.pace.rest(start.elapsed(), requests.len());
         for (request, reply) in requests.iter().zip(&replies) {
+            // An error that concerns a single key is a normal reply.
             if let CliReply::Error(text) = reply
                 && !is_of_one_key(text)
             {
@@ -225,13 +226,14 @@ impl SurveyedKeyFacts {
     }
 }
 
-/// Appends a string, or all elements, each after a byte for its length, as tiers pack them.
+/// Appends a string, or all elements, each after a byte for its length.
 fn flatten(reply: &CliReply, out: &mut Vec<u8>) {
     match reply {
         CliReply::Text(text) => out.extend_from_slice(text),
         CliReply::Array(elements) => {
             for element in elements {
                 if let CliReply::Text(text) = element {
+                    // Tiers pack elements like this, which changes how well they compress.
                     out.push(text.len() as u8);
                 }
                 flatten(element, out);

@@ -106,6 +106,7 @@ impl Survey {
         };
         let content = value.len() as u64;
         match seen.kind {
+            // A longer string was read in part only.
             SurveyedValueKind::String if content < STRING_BYTES => {
                 let overhead = seen.value_bytes().saturating_sub(content);
                 self.overheads.push(overhead);
