@@ -37,7 +37,7 @@ impl Figures {
             used,
             peak,
             clients,
-            // Where the system does not report it, no fragmentation is shown.
+            // Without a report of the system, no fragmentation is shown.
             resident: machine::resident_bytes().unwrap_or(used),
             waiting_objects: server.keyspace.freeing.waiting_objects(),
             freed_objects: server.keyspace.freeing.freed_objects(),

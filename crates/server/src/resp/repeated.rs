@@ -96,7 +96,7 @@ fn parts(bytes: &[u8], length: usize) -> Option<[u64; 3]> {
         let part = bytes.get(at..)?.first_chunk()?;
         Some(u64::from_le_bytes(*part))
     };
-    // It overlaps the last part in a short head, and never lies beyond the head.
+    // It may overlap the others, and never lies beyond the head.
     let middle = 8.min(length.checked_sub(8)?);
     Some([part(0)?, part(middle)?, part(length - 8)?])
 }

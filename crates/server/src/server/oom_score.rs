@@ -40,7 +40,7 @@ impl OomScore {
         if mode == "no" {
             if let Some(score) = *before {
                 self.write(score)?;
-                // Only now: if the write fails, it is repeated with the next change.
+                // Not before: if the write fails, the next change repeats it.
                 *before = None;
             }
             return Ok(());

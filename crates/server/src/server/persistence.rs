@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 pub(crate) const FIRST_PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) const LONGEST_PATIENCE: Duration = Duration::from_secs(60);
 
+const _: () = assert!(FIRST_PATIENCE.as_secs() < LONGEST_PATIENCE.as_secs());
+
 /// A task that takes a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnapshotTask {
