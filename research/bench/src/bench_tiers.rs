@@ -271,7 +271,7 @@ fn served(
     }
     print(&format!(
         "\n{:<36} {:>13} {:>11} {:>14} {:>14} {:>6}",
-        "server, values in files", "cold kreads/s", "p99", "hot p99 alone", "beside", "p99"
+        "server, values in files", "cold kreads/s", "p99", "hot p99 alone", "with cold", "p99"
     ));
     for values in all {
         let row = tiers::cold(plan, values, interrupt)?;

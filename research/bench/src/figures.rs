@@ -30,28 +30,28 @@ pub(crate) struct FiguresArguments {
     /// Figures, such as 12 or 18a, or 18 for all its parts [default: all]
     ///
     /// CHIME: 3a to 3d: caches and reads of rivals; 4a to 4c: verbs; 12: six workloads; 13: values
-    /// of any length; 14: caches; 15a, 15b: one technique after the other; 16: metadata; 17:
+    /// of any length; 14: caches; 15a, 15b: techniques added one by one; 16: metadata; 17:
     /// speculation; 18a to 18f: skew, caches, values, spans, neighborhoods; 19a to 19c: load
-    /// factors and hotspots. Not in the paper: cxl: memory attached by CXL; tuning: sizes of leaves
-    /// that suit the cache; sensitivity: what constants of the network's model decide.
+    /// factors and hotspots. Not in the paper: cxl: memory attached by CXL; tuning: leaf sizes for
+    /// the cache; sensitivity: influence of the network model's constants.
     ///
     /// RADAR: 7: batches in time; 8, 9: heights by hotness, with training measured; 10, 10p: six
-    /// operations over skew, with measured modules and with the paper's figures; 11: the cost of
+    /// operations over skew, with measured and with the paper's parameters of modules; 11: cost of
     /// withstanding skew; 12: YCSB; 13: words of documents; 14: behind the server; 15: memory. Not
     /// in the paper: cpu: ordered maps measured on this machine; load: the load of the fullest
-    /// module; skew: kinds of it; sensitivity: the parameters that results depend on. 10, 10p, 11,
+    /// module; skew: kinds of skew; sensitivity: influence of the model's parameters. 10, 10p, 11,
     /// 15 and sensitivity share their runs, and so do 8 and 9: request them together.
     ///
-    /// ADM: 1b: requests of the hottest objects; 6a: requests that HBM serves; 6b to 6d: latency,
+    /// ADM: 1b: requests to the hottest objects; 6a: requests that HBM serves; 6b to 6d: latency,
     /// energy of reads, energy of writes for four types of objects; 7: larger values; 8: lines that
-    /// HBM serves; 9: more sets. Not in the paper: memories: HBM as sold, and both address maps;
-    /// moved: bytes that move; moving: a hot set that moves. All but 1b, 7 and moving share their
-    /// runs.
+    /// HBM serves; 9: more SETs. Not in the paper: memories: HBM as sold, and two address maps;
+    /// moved: migrated bytes; moving: a hot set that moves. All figures except 1b, 7 and moving
+    /// share their runs.
     ///
     /// pulse: 2b, 2c: crossings between memory nodes; 4: a schedule; table3: applications; 7: all
-    /// systems; 8: energy; 9: without the switch; 10: where time goes; table4: designs; 11: rates
-    /// of a watt; 12: CXL; a2: bandwidth; a3a to a6: figures of the appendix. Not in the paper:
-    /// sensitivity: assumed parameters halved and doubled. 7, 9 and a2 share their runs.
+    /// systems; 8: energy; 9: without the switch; 10: time by component; table4: designs; 11:
+    /// throughput per watt; 12: CXL; a2: bandwidth; a3a to a6: figures of the appendix. Not in the
+    /// paper: sensitivity: assumed parameters halved and doubled. 7, 9 and a2 share their runs.
     ///
     /// DCART: 2a, 2d: time of rivals; 2b, 2c: redundant visits and useful bytes; 2e: rivals by
     /// writes; 3, 3b: hot prefixes and nodes; 7: contended locks; 8: partial key matches; 9:
@@ -77,7 +77,7 @@ pub(crate) struct FiguresArguments {
     count: Option<u64>,
 
     /// RADAR's memory modules, each with as many operations of a batch as in the paper, and keys by
-    /// their square [default: as many as memory allows up to 2048, 64 with --quick]
+    /// their square [default: as memory allows, up to 2048; 64 with --quick]
     #[arg(long, value_name = "N", value_parser = modules)]
     modules: Option<u64>,
 

@@ -58,7 +58,7 @@ pub enum PointError {
     #[error(transparent)]
     Server(#[from] ServerError),
     /// Wrong outcomes.
-    #[error("{wrong} of {operations} operations had a wrong answer; the first: {first}")]
+    #[error("{wrong} of {operations} operations had a wrong outcome; the first: {first}")]
     Wrong {
         /// Number of wrong outcomes.
         wrong: u64,
@@ -68,7 +68,7 @@ pub enum PointError {
         first: String,
     },
     /// Clients that wait for an event that never comes.
-    #[error("{clients} clients have not ended their operations")]
+    #[error("{clients} clients have unfinished operations")]
     Hangs {
         /// Number of waiting client tasks.
         clients: usize,

@@ -118,7 +118,7 @@ pub(super) fn table(rows: &[&Row]) -> String {
             Some(rate(row.detail.work.as_ref()?.host_ns / 1e6))
         }),
         // No throughput includes it: this time is measured, the row is modelled.
-        column("on the way ms, measured", |row| {
+        column("protocol ms, measured", |row| {
             let milliseconds = row.detail.work.as_ref()?.on_the_way_ns / 1e6;
             (milliseconds > 0.0).then(|| rate(milliseconds))
         }),
@@ -157,7 +157,7 @@ pub(super) fn claims(report: &FigureReport) -> String {
         Some(value) => format!("{value:.1} {unit}"),
         None => "–".to_owned(),
     };
-    let header = ["claim", "paper", "here", "kind", "what it says"];
+    let header = ["claim", "paper", "here", "kind", "text"];
     let rows = report.claims.iter().map(|claim| {
         let PaperClaim { id, text, unit, .. } = claim;
         vec![

@@ -38,38 +38,38 @@ const IDEAL: AdmPlacement = AdmPlacement::Ideal;
 
 const STATED: &[ClaimTemplate<AdmClaimSource>] = stated! {
     "adm.served-share" (None, "points") Points(ADM, FIRST) =>
-        "with migration, HBM serves more of the requests in all benches than first come, first \
-         served: the least difference";
+        "in all benches, HBM serves a larger share of requests with migration than with first \
+         come, first served: the least difference";
     "adm.served-share.ideal" (None, "x") Share(ADM, IDEAL) =>
-        "the same as a part of the ideal placement's: the least";
+        "the share relative to the ideal placement's: the least";
     "adm.latency.first-come" (Some(0.20), "less") Less("6b", "", ADM, FIRST) =>
         "migration improves performance by 20 % over first come; here as latency";
     "adm.latency.dram" (Some(0.48), "less") Less("6b", "", ADM, DRAM) =>
         "migration improves performance by 48 % over DRAM; here as latency";
     "adm.speed.first-come" (Some(1.20), "x") Speed("paper's HBM, lines", ADM, FIRST) =>
-        "the same as speed, with the lines of objects in different channels";
+        "the same as a ratio of speeds, with each object's lines spread over channels";
     "adm.speed.dram" (Some(1.48), "x") Speed("paper's HBM, lines", ADM, DRAM) =>
-        "the same beside DRAM";
+        "the same relative to DRAM";
     "adm.latency.hbm" (None, "x") Speed("paper's HBM, rows", HBM, ADM) =>
-        "everything in HBM is best, and migration comes closest to it: its latency as a part of \
-         ADM's";
+        "all objects in HBM is fastest, and migration comes closest to it: ADM's latency \
+         relative to HBM's";
     "adm.energy.read" (Some(0.26), "less") Less("6c", "", ADM, FIRST) =>
         "migration saves 26 % of the read energy of first come";
     "adm.energy.write" (Some(0.18), "less") Less("6d", "", ADM, FIRST) =>
         "migration saves 18 % of the write energy of first come";
     "adm.energy.write.string" (Some(0.18), "less") Less("6d", "String", ADM, FIRST) =>
-        "the same where a set writes the whole value, as it does in strings only";
+        "the same for strings only, where a SET writes the whole value";
     "adm.size.first-come" (Some(0.27), "lost") Lost("latency", FIRST) =>
         "first come loses 27 % of its performance from values of up to 2000 bytes to 4000; here \
          of its gain over DRAM";
     "adm.size.adm" (Some(0.12), "lost") Lost("latency", ADM) =>
         "ADM loses 12 %";
     "ours.ideal-share" (None, "x") Share(OURS, IDEAL) =>
-        "ours has at least 0.95 of the ideal placement's share of requests: the least";
+        "our policy reaches at least 0.95 of the ideal placement's share of requests: the least";
     "ours.moving-share" (None, "x") Moving(OURS, IDEAL) =>
         "and at least 0.85 with a hot set that moves every minute";
     "ours.bytes-migrated" (None, "x") Moved(OURS, ADM) =>
-        "ours moves fewer bytes than ADM's policy";
+        "our policy moves fewer bytes than ADM's";
 };
 
 pub(super) fn claims(rows: &[Row]) -> Vec<PaperClaim> {

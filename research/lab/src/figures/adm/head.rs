@@ -10,10 +10,10 @@ pub(super) fn head(scale: &AdmScale, commit: &str) -> String {
         "commit {commit}\n{} objects and {} requests in place of 100,000 and 10,000,000; keys by a \
          normal distribution of deviation {:.1} %; the fast memory has room for {:.0} % of the \
          bytes; ADM walks after {} requests for each object; seed {}\n\
-         All of it is modelled: policies on objects without contents, and about {} lines of each \
-         run, in windows over all of it, on models of memory. Latencies and energies are of these \
-         lines, copies included; energy is that of columns unless it says otherwise. One client, \
-         ten lines at a time. No cache is between. The memories:",
+         All of it is modelled: policies on objects without contents, and models of memory, which \
+         execute about {} lines of each run, in windows over all of it. Latencies and energies \
+         are those of these lines, copies included; energy is that of column accesses unless \
+         stated otherwise. One client has ten lines in flight. There is no cache. The memories:",
         grouped(scale.objects),
         grouped(scale.requests()),
         scale.deviation * 100.0,

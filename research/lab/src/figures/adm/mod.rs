@@ -56,15 +56,15 @@ impl ScaledPaper for AdmScale {
 
 /// All figures, in the order of the paper; those with words for names are not in it.
 const FIGURES: &[Figure] = figures! {
-    "1b" study::jobs => "requests that the hottest objects get";
-    "6a" shared => "requests that the fast memory serves, once policies have found the hot objects";
-    "6b" shared => "latency of memory, as a part of DRAM's";
-    "6c" shared => "energy of reads, as a part of DRAM's";
-    "6d" shared => "energy of writes, as a part of DRAM's";
-    "7" jobs::sizes => "larger values, and a fast memory that stays as large";
-    "8" shared => "lines of memory that the fast memory reads and writes";
-    "9" shared => "more sets";
-    "memories" shared => "the paper's HBM and HBM2 as sold, lines of rows together and apart";
-    "moved" shared => "bytes that move, as a part of those that requests read and write";
+    "1b" study::jobs => "share of requests to the hottest objects";
+    "6a" shared => "share of requests served by HBM, after policies have found the hot objects";
+    "6b" shared => "memory latency relative to DRAM";
+    "6c" shared => "energy of reads relative to DRAM";
+    "6d" shared => "energy of writes relative to DRAM";
+    "7" jobs::sizes => "larger values with a fast memory of unchanged size";
+    "8" shared => "share of lines read and written in the fast memory";
+    "9" shared => "larger shares of SETs";
+    "memories" shared => "the paper's HBM and HBM2 as sold, with two address maps each";
+    "moved" shared => "migrated bytes relative to the bytes that requests read and write";
     "moving" jobs::moving => "a hot set that moves every minute";
 };

@@ -60,64 +60,64 @@ const STATED: &[ClaimTemplate<ChimeClaimSource>] = stated! {
     "chime.throughput.smart" (Some(5.1), "x") Most("chime", "smart") =>
         "CHIME has up to 5.1 times the throughput of SMART, with the same cache";
     "chime.cache.smart-opt" (Some(8.7), "x") KeptRatio("smart-opt", "chime") =>
-        "CHIME keeps up to 8.7 times less than SMART with as large a cache as it wants";
+        "CHIME caches up to 8.7 times less than SMART with an unlimited cache";
     "chime.cache.chime" (Some(57.6), "MB") Kept("chime") =>
-        "CHIME keeps 57.6 MB of 60 million keys, its hotspots included";
+        "CHIME caches 57.6 MB for 60 million keys, its hotspot buffer included";
     "chime.cache.smart" (Some(503.6), "MB") Kept("smart-opt") =>
-        "SMART keeps 503.6 MB of 60 million keys if it may";
+        "SMART caches 503.6 MB for 60 million keys without a limit";
     "chime.near-optimal" (None, "x") Ratio("12", Mix::YcsbC, "chime", "smart-opt") =>
-        "CHIME reads nearly as fast as SMART with as large a cache as it wants (the paper says \
-         close, and gives no number)";
+        "CHIME reads nearly as fast as SMART with an unlimited cache (the paper says close, and \
+         gives no number)";
     "ours.ycsb-a" (None, "x") Ratio("12", Mix::YcsbA, "nearfield", "chime") =>
-        "our variant beside CHIME, half updates";
+        "our variant relative to CHIME, half updates";
     "ours.load" (None, "x") Ratio("12", Mix::Load, "nearfield", "chime") =>
-        "our variant beside CHIME, inserts only";
+        "our variant relative to CHIME, inserts only";
     "chime.throughput.sherman-tuned" (None, "x") Most("chime", "sherman, tuned") =>
-        "CHIME beside Sherman with leaves that suit the cache";
+        "CHIME relative to Sherman with leaf sizes tuned to the cache";
     "chime.throughput.rolex-tuned" (None, "x") Most("chime", "rolex, tuned") =>
-        "CHIME beside ROLEX with leaves and predictions that suit the cache";
+        "CHIME relative to ROLEX with leaf sizes and predictions tuned to the cache";
     "ours.ycsb-a.back-off" (None, "x") Ratio("12", Mix::YcsbA, "nearfield", "chime, back-off") =>
-        "our variant beside CHIME with the same back-off, half updates";
+        "our variant relative to CHIME with the same back-off, half updates";
     "ours.ycsb-a.tuned" (None, "x")
         Ratio("12", Mix::YcsbA, "nearfield, tuned", "chime, tuned") =>
-        "our variant beside CHIME, both with leaves that suit the cache, half updates";
+        "our variant relative to CHIME, both with leaf sizes tuned to the cache, half updates";
     "ours.beside-best" (None, "x") BesideBest("12", OURS, READING) =>
-        "our variant beside the best of all others, where it is worst of B to E";
+        "our variant relative to the best of all others, workloads B to E: the least";
     "ours.cxl.beside-best" (None, "x") BesideBest("cxl", OURS, READING) =>
-        "our variant beside the best of all others, where it is worst of B to E, memory attached \
-         by CXL";
+        "our variant relative to the best of all others, workloads B to E, memory attached by \
+         CXL: the least";
     "lowest.chime.throughput.sherman" (None, "x") Over(Lowest, None, "chime", "sherman") =>
-        "CHIME's most over Sherman, where the constants of the network are worst for it";
+        "CHIME's greatest ratio to Sherman, with the least favourable constants of the network";
     "highest.chime.throughput.sherman" (None, "x") Over(Highest, None, "chime", "sherman") =>
-        "the same, where they are best for it";
+        "the same, with the most favourable constants";
     "lowest.chime.throughput.sherman-tuned" (None, "x")
         Over(Lowest, None, "chime", "sherman, tuned") =>
-        "CHIME's most over Sherman that is tuned, where the constants are worst for it";
+        "CHIME's greatest ratio to tuned Sherman, with the least favourable constants";
     "highest.chime.throughput.sherman-tuned" (None, "x")
         Over(Highest, None, "chime", "sherman, tuned") =>
-        "the same, where they are best for it";
+        "the same, with the most favourable constants";
     "lowest.chime.throughput.rolex-tuned" (None, "x")
         Over(Lowest, None, "chime", "rolex, tuned") =>
-        "CHIME's most over ROLEX that is tuned, where the constants are worst for it";
+        "CHIME's greatest ratio to tuned ROLEX, with the least favourable constants";
     "highest.chime.throughput.rolex-tuned" (None, "x")
         Over(Highest, None, "chime", "rolex, tuned") =>
-        "the same, where they are best for it";
+        "the same, with the most favourable constants";
     "lowest.chime.throughput.smart" (None, "x") Over(Lowest, None, "chime", "smart") =>
-        "CHIME's most over SMART, where the constants are worst for it";
+        "CHIME's greatest ratio to SMART, with the least favourable constants";
     "highest.chime.throughput.smart" (None, "x") Over(Highest, None, "chime", "smart") =>
-        "the same, where they are best for it";
+        "the same, with the most favourable constants";
     "lowest.ours.ycsb-a" (None, "x") Over(Lowest, Some(Mix::YcsbA), "nearfield", "chime") =>
-        "our variant beside CHIME, half updates, where the constants are worst for it";
+        "our variant relative to CHIME, half updates, with the least favourable constants";
     "lowest.ours.ycsb-c" (None, "x") Over(Lowest, Some(Mix::YcsbC), "nearfield", "chime") =>
-        "our variant beside CHIME, reads, where the constants are worst for it";
+        "our variant relative to CHIME, reads, with the least favourable constants";
     "lowest.ours.load" (None, "x") Over(Lowest, Some(Mix::Load), "nearfield", "chime") =>
-        "our variant beside CHIME, inserts only, where the constants are worst for it";
+        "our variant relative to CHIME, inserts only, with the least favourable constants";
     "ours.worst" (None, "x") Least("nearfield", "chime", READING) =>
-        "our variant beside CHIME, where it is worst of the other workloads";
+        "our variant relative to CHIME, workloads B to E: the least";
     "ours.cxl-c" (None, "x") Ratio("cxl", Mix::YcsbC, "nearfield", "sherman") =>
-        "our variant beside Sherman, reads, memory attached by CXL";
+        "our variant relative to Sherman, reads, memory attached by CXL";
     "ours.cxl-e" (None, "x") Ratio("cxl", Mix::YcsbE, "nearfield", "sherman") =>
-        "our variant beside Sherman, scans, memory attached by CXL";
+        "our variant relative to Sherman, scans, memory attached by CXL";
 };
 
 /// Returns all claims, with our number if it follows from `rows`.

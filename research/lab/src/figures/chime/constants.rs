@@ -77,7 +77,7 @@ const CONSTANTS: &[Constant] = &[
 /// Returns the networks: that of the other figures first.
 fn networks() -> Vec<(Quantity, NetworkParameters)> {
     let as_is = NetworkPreset::ConnectX6.parameters();
-    let mut networks = vec![(Quantity::new("as it is", "", 0.0), as_is)];
+    let mut networks = vec![(Quantity::new("unchanged", "", 0.0), as_is)];
     for constant in CONSTANTS {
         for &value in constant.values {
             let mut network = as_is;

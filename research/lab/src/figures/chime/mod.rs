@@ -80,30 +80,30 @@ impl ScaledPaper for ChimeScale {
 
 /// All figures, in the order of the paper; the last three are not in it.
 const FIGURES: &[Figure] = figures! {
-    "3a" cache::amplification => "what is read for an entry, and what is kept to find it";
-    "3b" throughput::narrow_link => "reads where the link of the memory node is narrow";
-    "3c" throughput::small_caches => "reads where caches are small";
-    "3d" hashing::schemes => "how full tables of 128 slots get, by hashing scheme";
+    "3a" cache::amplification => "bytes read for an entry, and size of the cache";
+    "3b" throughput::narrow_link => "reads with a narrow link at the memory node";
+    "3c" throughput::small_caches => "reads with small caches";
+    "3d" hashing::schemes => "load factor of tables of 128 slots, by hashing scheme";
     "4a" verbs::vacancy => "hop ranges with and without reading the vacancy bitmap before";
     "4b" verbs::metadata => "neighborhoods with and without reading the leaf's metadata";
     "4c" verbs::neighborhoods => "neighborhoods of one, four and eight entries";
     "12" throughput::workloads => "throughput and latency of six workloads";
     "13" throughput::variable_length => "keys and values of any length";
-    "14" cache::keys => "what is kept, by number of keys";
-    "15a" factors::from_sherman => "one technique after the other, from Sherman on";
-    "15b" factors::from_rolex => "one technique after the other, from ROLEX on";
+    "14" cache::keys => "size of the cache, by number of keys";
+    "15a" factors::from_sherman => "techniques added one by one to Sherman";
+    "15b" factors::from_rolex => "techniques added one by one to ROLEX";
     "16" metadata::metadata => "metadata of leaves, by length of keys";
     "17" throughput::speculation => "reads with and without speculation";
     "18a" sensitivity::skew => "skew";
     "18b" sensitivity::cache => "size of caches";
     "18c" sensitivity::values => "length of values in leaves";
-    "18d" sensitivity::indirect_values => "length of values beside leaves";
+    "18d" sensitivity::indirect_values => "length of values outside leaves";
     "18e" sensitivity::span => "entries of a leaf";
     "18f" sensitivity::neighborhood => "slots of a neighborhood";
-    "19a" cache::span => "entries of a leaf: what is kept, and how full leaves get";
-    "19b" hashing::neighborhoods => "slots of a neighborhood: how full leaves get";
+    "19a" cache::span => "entries of a leaf: size of the cache, and load factor";
+    "19b" hashing::neighborhoods => "slots of a neighborhood: load factor";
     "19c" sensitivity::hotspots => "size of the hotspot buffer";
     "cxl" throughput::cxl => "memory that is attached by CXL";
     "tuning" tuning::jobs => "sizes of leaves within the budget of caches";
-    "sensitivity" constants::jobs => "what the constants of the network's model decide";
+    "sensitivity" constants::jobs => "influence of the constants of the network model";
 };

@@ -39,19 +39,19 @@ const ENERGY: &str = "energy";
 
 const STATED: &[ClaimTemplate<DcartClaimSource>] = stated! {
     "dcart.matches.art" (Some(3.2), "%") Part("8", MATCHES, [DCART, ART], Least) =>
-        "partial key matches as a part of ART's: the least";
+        "partial key matches relative to ART's: the least";
     "dcart.matches.art.most" (Some(5.7), "%") Part("8", MATCHES, [DCART, ART], Most) =>
         "the same: the most";
     "dcart.matches.smart" (Some(6.5), "%") Part("8", MATCHES, [DCART, SMART], Least) =>
-        "partial key matches as a part of SMART's: the least";
+        "partial key matches relative to SMART's: the least";
     "dcart.matches.smart.most" (Some(14.3), "%") Part("8", MATCHES, [DCART, SMART], Most) =>
         "the same: the most";
     "dcart.contentions" (Some(3.2), "%") Part("7", LOCKS, [DCART, ART], Least) =>
-        "contended locks as a part of ART's, modelled and measured: the least";
+        "contended locks, modelled, relative to ART's, measured: the least";
     "dcart.contentions.most" (Some(19.7), "%") Part("7", LOCKS, [DCART, ART], Most) =>
         "the same: the most";
     "dcart.hot-nodes" (Some(96.65), "%") Hottest(Most) =>
-        "visits that 5 % of the nodes get: the most";
+        "share of visits to the most visited 5 % of the nodes: the most";
     "dcart.hot-nodes.least" (None, "%") Hottest(Least) =>
         "the same: the least";
     "dcart.speed.art" (Some(123.8), "x") Ratio("9", RATE, [DCART, ART], Least) =>

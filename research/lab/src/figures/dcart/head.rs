@@ -31,7 +31,7 @@ pub(super) fn head(scale: &DcartScale, commit: &str) -> String {
         "commit {commit}\n{} keys of a generated set (50M in the paper), {} e-mail addresses; {} \
          operations of a point, {} where rivals are timed; seed {}\n\
          The accelerator, its memory and all energy are modelled: a real tree executes the \
-         operations, with every answer checked, and the model says how long that takes. Rivals \
+         operations, every outcome is checked, and the model computes their time. Rivals \
          and Nearfield's engine are measured on this machine, on {} threads.\n\
          Operations choose keys by Zipf's distribution (0.99), which is assumed.\n\
          Workloads by their numbers: {}.\n\

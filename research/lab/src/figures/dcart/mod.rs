@@ -93,21 +93,21 @@ const OF_MIXES: [&str; 5] = ["2a", "2d", "2e", "12a", "12b"];
 
 /// All figures, in the order of the paper; those with words for names are not in it.
 const FIGURES: &[Figure] = figures! {
-    "2a" motivation::times => "time of an operation on rivals, and where it goes, measured";
-    "2b" motivation::redundant => "nodes that an operation reads and others have read before";
-    "2c" motivation::useful => "bytes of the lines that are read which are used";
+    "2a" motivation::times => "time of an operation on rivals, and its parts, measured";
+    "2b" motivation::redundant => "node visits that repeat visits of earlier operations";
+    "2c" motivation::useful => "used bytes of the cache lines that are read";
     "2d" motivation::times_by_threads => "time for writes and other threads, IPGEO, measured";
     "2e" motivation::mixes => "throughput of rivals by the share of writes, measured";
     "3" motivation::prefixes => "operations by the first byte of their key";
-    "3b" motivation::hottest => "reads of nodes that the hottest nodes get";
-    "7" shared => "locks that were not had at the first attempt";
+    "3b" motivation::hottest => "share of visits to the hottest nodes";
+    "7" shared => "contended locks";
     "8" shared => "partial key matches of an operation";
     "9" shared => "throughput of all designs";
     "10" curves::jobs => "throughput and latency by the operations of a batch";
     "11" shared => "energy of an operation";
     "12a" sensitivity::operations => "throughput by the number of operations, IPGEO";
     "12b" sensitivity::mixes => "throughput by the share of writes, IPGEO";
-    "parts" study::parts_left_out => "one part of the design after the other left out";
+    "parts" study::parts_left_out => "the design without one of its parts at a time";
     "units" study::units => "operating units";
     "memories" study::memories_of_the_card => "memories of the card";
     "ours" study::of_the_same_area => "other designs of the same area";

@@ -166,7 +166,7 @@ fn shares(
     let (read, all) = (each(Mix::DcartA, 1)?, each(Mix::DcartC, threads)?);
     Ok([
         Quantity::new("time of an operation", "ns", all),
-        percent("part of writes and other threads", 1.0 - read / all),
+        percent("share of writes and other threads", 1.0 - read / all),
     ])
 }
 

@@ -150,7 +150,7 @@ pub(super) fn of_the_same_area(figure: &Figure, scale: &DcartScale) -> Vec<Figur
             let area = DcartArea::of(&parameters, &DcartLookupTables::ASSUMED);
             let x = Quantity::new("workload", "", 0.0);
             let quantities = [
-                Quantity::new("look-up tables", "thousand", area.luts / 1e3),
+                Quantity::new("lookup tables", "thousand", area.luts / 1e3),
                 Quantity::new("block memories", "", area.block_memories),
             ];
             quantities.map(|y| modelled(figure, "area", name, x.clone(), y))

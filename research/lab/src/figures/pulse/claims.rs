@@ -47,15 +47,15 @@ const STATED: &[ClaimTemplate<PulseClaimSource>] = stated! {
         CacheBased("throughput", PulseExtreme::Most) =>
         "the same: the most";
     "pulse.energy.rpc" (Some(4.5), "x") Energy(PulseExtreme::Least) =>
-        "4.5 to 5 times less energy of a request than RPC: the least";
+        "energy of a request with RPC over that with pulse, 4.5 to 5: the least";
     "pulse.energy.rpc.most" (Some(5.0), "x") Energy(PulseExtreme::Most) =>
         "the same: the most";
     "pulse.table4.matches" (Some(1.24 / 1.20), "x") Matches =>
         "1 logic and 4 memory pipelines have the throughput of 4 coupled cores";
     "pulse.distributed.latency" (None, "x") Distributed("WiredTiger") =>
-        "returning to the caller costs latency on two nodes: pulse-acc beside pulse";
+        "returning to the caller costs latency on two nodes: pulse-acc relative to pulse";
     "pulse.cxl.webservice" (Some(4.7), "x") Cxl("WebService") =>
-        "with CXL, pulse reduces the slowdown on four nodes so many times";
+        "with CXL on four nodes, the factor by which pulse reduces the slowdown";
     "pulse.cxl.wiredtiger" (Some(3.0), "x") Cxl("WiredTiger") =>
         "the same for the ordered table";
     "pulse.crossings.wiredtiger" (Some(13.3), "a request") Crossings("WiredTiger", 1048576.0) =>
@@ -67,9 +67,9 @@ const STATED: &[ClaimTemplate<PulseClaimSource>] = stated! {
     "pulse.crossings.btrdb.4k" (Some(9.5), "a request") Crossings("BTrDB 1 s", 4.0) =>
         "the same in slabs of 4 KiB";
     "pulse.crossing.wiredtiger" (Some(97.0), "%") Crossing("WiredTiger", 1048576.0) =>
-        "over 97 % of the requests cross in slabs of 1 GiB";
+        "more than 97 % of the requests cross nodes, in slabs of 1 GiB";
     "pulse.crossing.btrdb" (Some(75.0), "%") Crossing("BTrDB 1 s", 1048576.0) =>
-        "over 75 % for the time series";
+        "more than 75 % for the time series";
 };
 
 pub(super) fn claims(rows: &[Row]) -> Vec<PaperClaim> {

@@ -38,7 +38,7 @@ pub(super) fn jobs(figure: &Figure, _: &PulseScale) -> Vec<FigureJob> {
                 let times = CxlParameters::PAPER.times(&CxlWorkload { crossings, ..load });
                 let x = Quantity::new("application", "", number as f64 + 1.0);
                 for (suffix, time) in [("CXL", times.cxl), ("CXL and pulse", times.pulse)] {
-                    let y = Quantity::new("slowdown beside DRAM", "x", time / times.dram);
+                    let y = Quantity::new("slowdown relative to DRAM", "x", time / times.dram);
                     rows.push(row(
                         figure,
                         panel,

@@ -12,8 +12,8 @@ pub(super) fn head(scale: &PulseScale, commit: &str) -> String {
          the paper's keys; seed {}\n\
          All of it is modelled, hardware and network. Programs are real: the interpreter executes \
          them when the hardware would, on the bytes of tables of the paper's size, and every \
-         answer is checked. Many constants are assumed, as the paper's text has lost its numbers: \
-         `sensitivity` shows how much results depend on each.\n\
+         result is checked. Many constants are assumed, because the paper's text has lost its \
+         numbers: `sensitivity` shows how much results depend on each.\n\
          - accelerator: {}, {} workspaces, a cycle of {}, two channels of {:.1} GB/s\n\
          - processors: {} ({} cores), {} ({} cores)\n",
         grouped(scale.requests),

@@ -90,7 +90,7 @@ pub(super) fn ratios(figure: &Figure, scale: &PulseScale) -> Vec<FigureJob> {
             let program = load.program();
             for y in [
                 Quantity::new("iterations", "a request", each),
-                Quantity::new("logic beside fetch", "", logic / fetch),
+                Quantity::new("logic time over fetch time", "", logic / fetch),
                 Quantity::new("instructions", "an iteration", instructions / iterations),
                 Quantity::new("program", "instructions", program.code().slots() as f64),
             ] {
@@ -164,7 +164,7 @@ pub(super) fn designs(figure: &Figure, scale: &PulseScale) -> Vec<FigureJob> {
             if figure == "11" {
                 let watts = AcceleratorPower::PAPER.watts(design);
                 let eta = Quantity::new("logic for each memory pipeline", "", design.eta());
-                let y = Quantity::new("throughput of a watt", "kops", full.mops * 1e3 / watts);
+                let y = Quantity::new("throughput per watt", "kops", full.mops * 1e3 / watts);
                 if matches!(design, PulseDesign::Disaggregated { .. }) {
                     run.rows.push(row(figure, "", &peer, eta, y));
                 }

@@ -194,18 +194,18 @@ fn results(
     );
     Ok([
         (
-            "WiredTiger: latency of cache-based beside pulse",
+            "WiredTiger: latency of cache-based over pulse",
             by_pages / alone,
         ),
-        ("WiredTiger: latency of RPC beside pulse", by_rpc / alone),
+        ("WiredTiger: latency of RPC over pulse", by_rpc / alone),
         (
-            "WiredTiger on two nodes: latency of pulse-acc beside pulse",
+            "WiredTiger on two nodes: latency of pulse-acc over pulse",
             two(RackForwarder::Caller)? / two(RackForwarder::Switch)?,
         ),
         (
-            "WebService: 1 logic and 4 memory beside 4 coupled",
+            "WebService: 1 logic and 4 memory over 4 coupled",
             one_to_four / coupled,
         ),
-        ("WebService: energy of RPC beside pulse", of_rpc / of_pulse),
+        ("WebService: energy of RPC over pulse", of_rpc / of_pulse),
     ])
 }

@@ -79,7 +79,7 @@ pub(super) fn changes(figure: &Figure, scale: &PulseScale) -> Vec<FigureJob> {
                     &outcome,
                 ));
                 run.rows
-                    .push(row(figure, "", "regions asked for", x(), latency(without)));
+                    .push(row(figure, "", "regions requested", x(), latency(without)));
                 run.end_phase();
             }
             Ok(())

@@ -155,7 +155,7 @@ pub(super) fn jobs(figure: &Figure, scale: &PulseScale) -> Vec<FigureJob> {
             for (choice, peer, published) in [
                 (
                     PulseKeyDistribution::Uniform,
-                    "all keys alike",
+                    "uniform keys",
                     &study.uniform.shares,
                 ),
                 (PulseKeyDistribution::Zipf, "Zipf", &study.zipf),

@@ -83,15 +83,14 @@ const RIVALS: [&str; 5] = [
 
 const STATED: &[ClaimTemplate<RadarClaimSource>] = stated! {
     "radar.throughput.range-partition" (Some(168.1), "x") Most(RADAR.name, RANGE_PARTITION.name) =>
-        "RADAR has up to 168.1 times the throughput of Range-partition; here one without hash \
-         tables";
+        "RADAR has up to 168.1 times the throughput of Range-partition; here without hash tables";
     "radar.throughput.jump-push" (Some(198.2), "x") Most(RADAR.name, JUMP_PUSH.name) =>
         "RADAR has up to 198.2 times the throughput of Jump-push";
     "radar.throughput.pim-tree" (Some(7.3), "x") Most(RADAR.name, PIM_TREE.name) =>
-        "RADAR has up to 7.3 times the throughput of PIM-tree; here one whose Gets search";
+        "RADAR has up to 7.3 times the throughput of PIM-tree; here its Gets search";
     "radar.throughput.cpu-query" (Some(6.8), "x") Cpu(false) =>
-        "RADAR has up to 6.8 times the throughput of ordered maps of CPUs, queries; here modules \
-         that are modelled beside maps measured on this machine: other domains";
+        "RADAR has up to 6.8 times the throughput of ordered maps of CPUs, queries; here modelled \
+         modules relative to maps measured on this machine, which are not comparable";
     "radar.throughput.cpu-update" (Some(15.8), "x") Cpu(true) =>
         "RADAR has up to 15.8 times the throughput of ordered maps of CPUs, updates; here as \
          above";
@@ -102,16 +101,16 @@ const STATED: &[ClaimTemplate<RadarClaimSource>] = stated! {
          documents";
     "radar.redis.least" (Some(1.12), "x") Behind(RADAR.name, &RIVALS, false) =>
         "behind Redis, RADAR has 1.12 to 1.58 times the throughput of other indexes for words of \
-         documents: the least ratio; here of modules alone, as the way to them is measured and \
-         not added";
+         documents: the least ratio; here of modules alone, because the time of the protocol is \
+         measured and not added";
     "radar.redis.most" (Some(1.58), "x") Behind(RADAR.name, &RIVALS, true) =>
         "and the greatest";
     "radar.scan-uniform" (Some(0.802), "x")
         At(RADAR.name, RANGE_PARTITION.name, RadarOperationKind::Scan, 0.0) =>
         "RADAR scans 19.8 % slower than Range-partition without skew";
     "radar.worst" (Some(1.0), "x") Least(RADAR.name, &RIVALS) =>
-        "RADAR is faster than all others but for scans of Range-partition without skew: the least \
-         ratio of the rest";
+        "RADAR is faster than all others, except in scans of Range-partition without skew: the \
+         least of the other ratios";
     "radar.rounds" (Some(2.0), "rounds") Greatest(RADAR.name, |work| work.rounds_max as f64) =>
         "no batch takes more than two rounds";
     "radar.pim-pim-uniform" (Some(0.0), "rounds") Uniform(RADAR.name, |work| work.rounds_between) =>
@@ -146,53 +145,53 @@ const STATED: &[ClaimTemplate<RadarClaimSource>] = stated! {
     "radar.gru.gain" (Some(1.18), "x") Heights("9", heights::WORTH) =>
         "heights by hotness have 1.18 times the throughput, with 8000 samples and 4 epochs";
     "radar.gru.hidden" (Some(1.0), "x") Hidden =>
-        "training takes no longer than modules work, so nobody waits for it (at most 1); here \
-         what is measured on this machine over what is modelled: other domains";
+        "training takes at most the time that modules work, so nothing waits for it (at most 1); \
+         here a time measured on this machine over a modelled one, which are not comparable";
     "radar.gru.hops" (None, "share") Saved(RADAR_GRU.name) =>
-        "the part of the pointers of Gets that heights by the classifier save, where what is hot \
-         stays so (α = 0.99)";
+        "the share of the pointers of Gets that heights by the classifier save, with constant \
+         hot keys (α = 0.99)";
     "radar.gru.point-uniform" (Some(1.12), "x") Long(RADAR_GRU.name, RADAR.name, 0.0) =>
         "heights by hotness are worth 12 % for points without skew";
     "radar.gru.point-1.2" (Some(1.22), "x") Long(RADAR_GRU.name, RADAR.name, 1.2) =>
         "and 22 % at α = 1.2";
     "ours.gru" (None, "x") Long(NEARFIELD.name, RADAR_GRU.name, 0.0) =>
-        "our variant beside RADAR with heights by the classifier, Get without skew";
+        "our variant relative to RADAR with heights by the classifier, Get without skew";
     "ours.gru.1.2" (None, "x") Long(NEARFIELD.name, RADAR_GRU.name, 1.2) =>
         "and at α = 1.2";
     "radar.imbalance.range-partition" (None, "x") Closed =>
-        "the fullest module of Range-partition has P/H(P, α) times the mean: what was found as a \
-         part of that, where it is farthest off";
+        "the fullest module of Range-partition has P/H(P, α) times the mean: the load here \
+         relative to that, at the greatest deviation";
     "ours.imbalance" (None, "x") Fullest(NEARFIELD.name) =>
-        "tasks of the fullest module of our variant over the mean, at its worst";
+        "tasks of the fullest module of our variant over the mean: the greatest";
     "ours.rounds" (None, "rounds") Greatest(NEARFIELD.name, |work| work.rounds_max as f64) =>
-        "the rounds of the batch of our variant that has most";
+        "the rounds of a batch of our variant: the most";
     "ours.point-0.99" (None, "x") Points(NEARFIELD.name, RADAR.name, 0.99) =>
-        "our variant beside RADAR, the worst of operations on points at α = 0.99";
+        "our variant relative to RADAR, operations on points at α = 0.99: the least";
     "ours.point-1.2" (None, "x") Points(NEARFIELD.name, RADAR.name, 1.2) =>
-        "our variant beside RADAR, the worst of operations on points at α = 1.2";
+        "our variant relative to RADAR, operations on points at α = 1.2: the least";
     "ours.worst" (None, "x") Least(NEARFIELD.name, &[RADAR.name]) =>
-        "our variant beside RADAR, where it is worst of all operations and degrees of skew";
+        "our variant relative to RADAR, all operations and degrees of skew: the least";
     "ours.apart" (None, "x") Least(NEARFIELD_APART.name, &[RADAR.name]) =>
-        "the same without equal reads that share one";
+        "the same without sharing of equal reads";
     "ours.letter" (None, "x") Least(NEARFIELD.name, &[RADAR_ONE.name]) =>
-        "our variant beside RADAR by the letter, where it is worst";
+        "our variant relative to RADAR with one subrange for each module: the least";
     "ours.fine" (None, "x") Least(NEARFIELD.name, &[RADAR_FINE.name]) =>
-        "our variant beside RADAR with as many subranges at first, where it is worst";
+        "our variant relative to RADAR with as many initial subranges: the least";
     "ours.scan" (None, "x") LeastOf(NEARFIELD.name, RADAR.name, RadarOperationKind::Scan) =>
-        "scans of our variant beside RADAR's, where they are worst";
+        "scans of our variant relative to RADAR's: the least";
     "ours.update.pim-tree" (None, "x")
         LeastOf(NEARFIELD.name, PIM_TREE.name, RadarOperationKind::Update) =>
-        "updates of our variant beside PIM-tree's, where they are worst";
+        "updates of our variant relative to PIM-tree's: the least";
     "radar.letter.range-partition" (Some(168.1), "x")
         Most(RADAR_ONE.name, RANGE_PARTITION.name) =>
-        "RADAR by the letter, one subrange a module, beside Range-partition: the greatest";
+        "RADAR with one subrange for each module, relative to Range-partition: the greatest";
     "radar.letter.jump-push" (Some(198.2), "x") Most(RADAR_ONE.name, JUMP_PUSH.name) =>
-        "beside Jump-push";
+        "the same relative to Jump-push";
     "radar.letter.pim-tree" (Some(7.3), "x") Most(RADAR_ONE.name, PIM_TREE.name) =>
-        "beside PIM-tree";
+        "the same relative to PIM-tree";
     "radar.varied.range-partition" (None, "x") Varied(0) =>
-        "radar.throughput.range-partition where an assumed figure of the model is least \
-         favourable to it, at α = 0 and 0.99 (figure sensitivity); a claim that turns is below 1";
+        "radar.throughput.range-partition with the least favourable value of an assumed parameter, \
+         at α = 0 and 0.99 (figure sensitivity); below 1 if the claim is reversed";
     "radar.varied.jump-push" (None, "x") Varied(1) =>
         "radar.throughput.jump-push, the same";
     "radar.varied.pim-tree" (None, "x") Varied(2) =>
@@ -202,12 +201,12 @@ const STATED: &[ClaimTemplate<RadarClaimSource>] = stated! {
     "ours.varied.apart" (None, "x") Varied(4) =>
         "ours.apart, the same";
     "ours.heights" (None, "share") Saved(RADAR_LAST_WINDOW.name) =>
-        "the same by saying that subranges stay what they were in the last batches, which needs \
-         no model: to be compared with radar.gru.hops";
+        "the share of pointers that heights by the hotness of the last batches save, which needs \
+         no model; compare with radar.gru.hops";
     "ours.redis" (None, "x") Behind(NEARFIELD.name, &[RADAR.name], false) =>
-        "our variant beside RADAR behind the Redis protocol, modules alone, where it is worst";
+        "our variant relative to RADAR behind the Redis protocol, modules alone: the least";
     "ours.memory" (None, "x") Memory(NEARFIELD.name, RADAR.name) =>
-        "the memory of our variant beside that of RADAR";
+        "the memory of our variant relative to RADAR's";
 };
 
 /// The expected load of the fullest module of 2048 by the paper's rule, with batches of 2 million
@@ -251,7 +250,7 @@ pub(super) fn claims(scale: &RadarScale, rows: &[Row]) -> Vec<PaperClaim> {
                 id: format!("radar.load.{name}.{degree}"),
                 text: format!(
                     "the fullest module of {peer} over the mean at α = {degree}; a simulation of \
-                     the rule for 2048 modules gives {expected}, the paper nothing"
+                     the rule for 2048 modules gives {expected}, the paper has no number"
                 ),
                 paper: None,
                 ours: ours(scale, rows, Load(peer, degree)),
@@ -338,7 +337,7 @@ fn ours(scale: &RadarScale, rows: &[Row], source: RadarClaimSource) -> Option<f6
         Less(overhead) => part(rows, overhead).map(|part| 1.0 - part),
         Memory(one, other) => {
             let memory = |peer| {
-                let rows = of(rows, "15", peer).filter(|row| row.detail.panel == "in all");
+                let rows = of(rows, "15", peer).filter(|row| row.detail.panel == "total");
                 let last =
                     rows.max_by(|one, other| one.detail.x.value.total_cmp(&other.detail.x.value));
                 last.map(|row| row.detail.y.value)

@@ -9,9 +9,9 @@ pub(super) fn head(scale: &RadarScale, commit: &str) -> String {
     let mut text = format!(
         "commit {}\n{} keys on {} modules, {:.2} of the paper's density, batches of {} operations \
          or a hundredth of that in scans; {} batches of {} count; seed {}\n\
-         All throughput is modelled, in virtual time, but that of figure CPU and of servers in \
-         figure 14; training and the way through a protocol are measured. Figures go by {} unless \
-         they say otherwise:",
+         All throughput is modelled, in virtual time, except that of figure CPU and of servers in \
+         figure 14; training and the time of a protocol are measured. Figures use {} unless \
+         they state otherwise:",
         commit,
         grouped(scale.keys),
         grouped(scale.modules),

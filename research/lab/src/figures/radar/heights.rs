@@ -33,7 +33,7 @@ const DEGREES: [f64; 2] = [0.0, 1.2];
 pub(super) const LONG: &str = "Get, after more batches";
 /// The quantities on the vertical axes.
 pub(super) const ACCURACY: &str = "right";
-pub(super) const WORTH: &str = "throughput, without heights 1";
+pub(super) const WORTH: &str = "throughput relative to no heights";
 /// The panel of figure 7 with spans. The next constants are the spans that are compared.
 pub(super) const SPANS: &str = "a window of radar gru";
 pub(super) const TRAINING: &str = "train";

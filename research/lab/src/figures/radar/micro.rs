@@ -119,7 +119,7 @@ fn footprint(outcome: &RadarBatchCosts, name: &str, degree: f64, rows: &mut Vec<
     let Some(work) = &row.detail.work else { return };
     let keys = row.setting.as_ref().map_or(1, |setting| setting.count) as f64;
     for (panel, bytes) in [
-        ("in all", work.modules_bytes + work.host_bytes),
+        ("total", work.modules_bytes + work.host_bytes),
         ("modules", work.modules_bytes),
         ("host", work.host_bytes),
     ] {

@@ -84,19 +84,19 @@ impl ScaledPaper for RadarScale {
 
 /// All figures, in the order of the paper; those with words for names are not in it.
 const FIGURES: &[Figure] = figures! {
-    "7" workloads::timeline => "what batches take, and what is done when in a window";
-    "8" shared => "how often the hotness of subranges is foreseen";
-    "9" shared => "what foreseeing the hotness of subranges is worth, and takes";
+    "7" workloads::timeline => "duration of batches, and steps of a window in time";
+    "8" shared => "accuracy of predictions of hotness";
+    "9" shared => "gain and cost of predictions of hotness";
     "10" shared => "six operations, modules as measured";
-    "10p" shared => "six operations, modules by the paper's figures";
-    "11" shared => "what it takes to withstand skew";
+    "10p" shared => "six operations, modules with the paper's parameters";
+    "11" shared => "cost of withstanding skew";
     "12" workloads::ycsb => "YCSB's workloads";
     "13" workloads::words => "words of documents";
     "14" redis::jobs =>
-        "words of documents behind the Redis protocol: modules modelled, the way there measured";
+        "words of documents behind the Redis protocol: modules modelled, protocol measured";
     "15" shared => "memory after all operations";
     "cpu" cpu::jobs => "six operations on ordered maps of this machine, measured";
-    "load" workloads::load => "how full the fullest module is";
-    "skew" workloads::kinds => "what is hot, and for how long";
-    "sensitivity" shared => "what results depend on in the model";
+    "load" workloads::load => "load of the fullest module";
+    "skew" workloads::kinds => "kinds of skew, constant and changing";
+    "sensitivity" shared => "influence of the model's parameters";
 };

@@ -65,7 +65,7 @@ pub(super) struct DeviceVariant {
 pub(super) fn variants() -> Vec<DeviceVariant> {
     let own = DEVICE.parameters();
     let mut variants = vec![DeviceVariant {
-        panel: "as it is",
+        panel: "unchanged",
         x: Quantity::new("part", "", 1.0),
         parameters: own,
     }];

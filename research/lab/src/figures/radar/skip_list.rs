@@ -352,7 +352,8 @@ impl<I: OrderedIndex<Words>, P: PeerMap<u64>> PimBenchPair<'_, I, P> {
 
     /// Runs a workload on both, in turns.
     fn row(&mut self, workload: &PimBenchWorkload) -> Result<Row, PointError> {
-        self.progress.step(format!("{}: making it", workload.name));
+        self.progress
+            .step(format!("{}: generating operations", workload.name));
         let draws = workload.draws(&self.data, BATCHES * self.plan.batch);
         let calls = draws.iter().enumerate().map(|(number, draw)| {
             let key = self.data.key(draw.position);

@@ -82,7 +82,7 @@ fn made_up(pairs: usize, seed: u64) -> Vec<u64> {
 pub(super) fn of(scale: &RadarScale) -> Result<(Vec<u64>, &'static str), LabError> {
     Ok(match &scale.text {
         Some(path) => (read(path)?, "words"),
-        None => (made_up(scale.keys, scale.seed), "made-up words"),
+        None => (made_up(scale.keys, scale.seed), "generated words"),
     })
 }
 
