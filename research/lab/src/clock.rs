@@ -11,6 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 #[must_use]
 pub fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
+    debug_assert!(time.tv_sec >= 0 && (0..1_000_000_000).contains(&time.tv_nsec));
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 

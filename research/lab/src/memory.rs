@@ -49,8 +49,10 @@ fn group_bytes() -> Option<u64> {
     let folder = format!("/sys/fs/cgroup{}", path.trim_end_matches('/'));
     let read = |file: &str| -> Option<u64> {
         let text = fs::read_to_string(format!("{folder}/{file}")).ok()?;
+        // A group without a limit has the word `max` there, which is no number.
         text.trim().parse().ok()
     };
+    // A limit that was lowered may be below the present use.
     Some(read("memory.max")?.saturating_sub(read("memory.current")?))
 }
 

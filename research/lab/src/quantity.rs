@@ -30,10 +30,12 @@ pub fn parse_quantity(what: &'static str, text: &str) -> Result<u64, LabError> {
         .and_then(|whole| whole.checked_mul(unit));
     let mut scale = unit;
     for digit in fraction.bytes() {
+        // A digit behind the point needs a factor of ten of the unit: `1.5M` is whole, `1.5` not.
         if scale % 10 != 0 {
             return Err(refused());
         }
         scale /= 10;
+        debug_assert!(digit.is_ascii_digit());
         let part = u64::from(digit - b'0') * scale;
         value = value.and_then(|value| value.checked_add(part));
     }

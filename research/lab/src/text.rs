@@ -9,6 +9,7 @@ pub fn display_bytes(bytes: u64) -> String {
         return format!("{bytes} bytes");
     }
     let power = bytes.ilog2() / 10;
+    debug_assert!((1..=UNITS.len()).contains(&(power as usize)));
     let scaled = bytes as f64 / 2f64.powi(10 * power as i32);
     format!("{scaled:.1} {}", UNITS[power as usize - 1])
 }

@@ -74,6 +74,7 @@ impl<'c> Conductor<'c> {
                         "generating {} keys",
                         table.keys
                     )));
+                    // A limit is that of a buffer with a line for each key.
                     limits.clear();
                     LoadedKeySet {
                         keys: table.keys.generate(table.count, SEED)?,
@@ -117,6 +118,7 @@ impl<'c> Conductor<'c> {
     ) -> Result<TableResult, LabError> {
         let mut result = TableResult::of(table, stage.keys.len());
         if table.mix == Mix::Load {
+            // Maps that are still loaded would take the memory of those that are measured.
             stage.seats.clear();
             self.loads(&stage.keys, &mut result, observe);
             return Ok(result);
@@ -127,6 +129,7 @@ impl<'c> Conductor<'c> {
             streams: &streams,
         }
         .measure(stage, &mut result, observe);
+        // Another table would find keys that it is about to insert.
         if table.mix.shares().insert > 0 {
             stage.seats.clear();
         }
@@ -176,6 +179,7 @@ fn limit_of(known: &mut Vec<Limit>, keys: usize, threads: usize) -> Result<Limit
     if let Some(limit) = known.iter().find(|limit| limit.threads == threads) {
         return Ok(*limit);
     }
+    debug_assert!(threads > 0);
     let lines = (keys / threads).max(LIMIT_LINES_MIN) as u64;
     let measure = |_, ()| MachineLimit::measure(Some(lines * LINE_BYTES), &mut |_, _| {});
     let mut sum = Limit {

@@ -60,6 +60,7 @@ impl<S: DigestKey, E: BenchEngine<S>> EngineRunner<S, E> {
             wrong += tally.wrong;
             operations += tally.operations;
             self.durations.merge(&tally.durations);
+            // Each thread has a rate by its own CPU time, and the map that of all together.
             rate_mops += tally.operations as f64 / tally.cpu.as_secs_f64().max(1e-9) / 1e6;
         }
         match wrong {
@@ -76,6 +77,7 @@ impl<S: DigestKey, E: BenchEngine<S>> ContestantRunner for EngineRunner<S, E> {
         self.durations = Durations::new();
         let keys = &self.keys[..loaded];
         let stretch = loaded.div_ceil(threads).max(1);
+        debug_assert!(stretch * threads >= loaded, "no key is left out");
         let tallies = together(self.engine.lanes(threads, batch), |thread, mut lane| {
             let start = (thread * stretch).min(loaded);
             let keys = &keys[start..(start + stretch).min(loaded)];

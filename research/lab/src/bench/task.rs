@@ -28,6 +28,7 @@ impl<K> BenchOperation<K> {
     /// Returns the value to write; `version` distinguishes writers.
     #[inline]
     pub(super) fn value(&self, version: u16) -> u64 {
+        debug_assert!(self.digest < 1 << DIGEST_BITS);
         self.digest | u64::from(version) << DIGEST_BITS
     }
 
@@ -93,6 +94,7 @@ pub(super) fn tasks<S: DigestKey, K>(
     convert: impl Fn(S) -> Result<K, &'static str>,
 ) -> Result<Vec<BenchOperation<K>>, &'static str> {
     let queries = S::queries(keys, ops.iter().map(|&op| position(op)));
+    debug_assert_eq!(queries.len(), ops.len(), "an operation would be left out");
     let task = |(&op, query): (&Op, S)| {
         let (key, verb) = match op {
             Op::Read(_) => (query, BenchOperationKind::Get),

@@ -103,6 +103,7 @@ impl TableMeasurement<'_> {
                 tally.on_seat(&mut stage.seats, count_slice);
             }
         }
+        debug_assert!(tallies.iter().all(|tally| tally.rates.len() <= SLICES));
         tallies.into_iter().for_each(|tally| tally.close(result));
     }
 
@@ -113,6 +114,7 @@ impl TableMeasurement<'_> {
         stage: &mut LoadedKeySet,
     ) -> Vec<ContestantResults> {
         let loaded = self.streams.loaded();
+        // Streams hit each key, so a map with another number of keys cannot be used again.
         stage.seats.retain(|seat| seat.loaded == loaded);
         let missing = contestants
             .iter()
@@ -158,6 +160,7 @@ fn run_slice(
     part: usize,
     tally: &mut ContestantResults,
 ) -> Result<(), String> {
+    debug_assert!(part < PARTS - 1, "the last part is for counting");
     let order = ContestantOrder::Slice {
         part,
         parts: PARTS,
@@ -166,6 +169,7 @@ fn run_slice(
     match seat.process.ask(&order)? {
         ContestantReply::Sliced { slice } if part > 0 => {
             tally.rates.push(slice.rate_mops);
+            // The process sums durations since the warm-up, so the last slice has all of them.
             tally.latency = slice.latency;
             Ok(())
         }

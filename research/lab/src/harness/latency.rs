@@ -32,13 +32,16 @@ impl Durations {
 
     #[inline]
     pub(crate) fn record(&mut self, duration: Duration) {
+        // 64 bits of nanoseconds are 584 years.
         self.0.saturating_record(duration.as_nanos() as u64);
     }
 
     pub(crate) fn merge(&mut self, other: &Durations) {
+        let before = self.count();
         self.0
             .add(&other.0)
             .expect("both histograms have the same bounds");
+        debug_assert_eq!(self.count(), before + other.count());
     }
 
     /// Returns the number of recorded durations.
@@ -48,11 +51,16 @@ impl Durations {
 
     /// Returns the percentiles that reports show; `None` if nothing was recorded.
     pub(crate) fn percentiles(&self) -> Option<LatencySummary> {
-        (!self.0.is_empty()).then(|| LatencySummary {
+        if self.0.is_empty() {
+            return None;
+        }
+        let summary = LatencySummary {
             p50: self.0.value_at_quantile(0.5),
             p99: self.0.value_at_quantile(0.99),
             p999: self.0.value_at_quantile(0.999),
-        })
+        };
+        debug_assert!(summary.p50 <= summary.p99 && summary.p99 <= summary.p999);
+        Some(summary)
     }
 }
 

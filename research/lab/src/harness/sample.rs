@@ -11,6 +11,7 @@ impl MeasurementSample {
     /// Creates a sample of `values`; returns `None` if it is empty or a value is not finite.
     #[must_use]
     pub fn new(mut values: Vec<f64>) -> Option<Self> {
+        // A total order also sorts numbers that are not finite, which are refused below.
         values.sort_by(f64::total_cmp);
         let usable = !values.is_empty() && values.iter().all(|value| value.is_finite());
         usable.then_some(MeasurementSample { sorted: values })
@@ -19,6 +20,7 @@ impl MeasurementSample {
     /// Returns the median; for an even number of values, the mean of the middle two.
     #[must_use]
     pub fn median(&self) -> f64 {
+        debug_assert!(!self.sorted.is_empty() && self.sorted.is_sorted());
         let middle = self.sorted.len() / 2;
         match self.sorted.len() % 2 {
             0 => f64::midpoint(self.sorted[middle - 1], self.sorted[middle]),

@@ -29,8 +29,10 @@ pub(crate) fn together<L: Send, R: Send>(
         let start = |(number, lane): (usize, L)| {
             scope.spawn(move || {
                 if !cores.is_empty() {
+                    // With more lanes than cores, lanes share a core.
                     pin(cores[number % cores.len()]);
                 }
+                // A lane that began earlier would have the machine to itself for a while.
                 barrier.wait();
                 body(number, lane)
             })
@@ -49,6 +51,7 @@ pub(crate) fn together<L: Send, R: Send>(
 /// CPU time, so that costs only precision.
 fn pin(core: usize) {
     let mut set = CpuSet::new();
+    debug_assert!(core < CpuSet::MAX_CPU);
     set.set(core);
     let _ = sched_setaffinity(None, &set);
 }

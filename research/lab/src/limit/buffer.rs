@@ -57,9 +57,10 @@ impl PointerChainBuffer {
                 })?;
         advise_huge_pages(base, mapped_bytes);
         // The offset is at most a page less one byte, which the mapping has to spare.
-        let lines = base
-            .wrapping_byte_add(base.align_offset(HUGE_PAGE_BYTES as usize))
-            .cast();
+        let offset = base.align_offset(HUGE_PAGE_BYTES as usize);
+        debug_assert!(offset + bytes <= mapped_bytes);
+        let lines = base.wrapping_byte_add(offset).cast::<PointerChainLine>();
+        debug_assert!((lines as usize).is_multiple_of(HUGE_PAGE_BYTES as usize));
         Ok(PointerChainBuffer {
             base,
             mapped_bytes,

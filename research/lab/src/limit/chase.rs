@@ -36,6 +36,7 @@ impl Chains {
             }
             progress(index * size_of::<PointerChainLine>() as u64, bytes);
         }
+        debug_assert_eq!(index, count, "each line has a successor");
         Chains {
             buffer,
             permutation,
@@ -64,8 +65,10 @@ impl Chains {
 
     fn walk_chains<const CHAINS: usize>(&self) -> u64 {
         let steps = WALK_LINES / CHAINS;
+        debug_assert_eq!(steps * CHAINS, WALK_LINES);
         let count = self.buffer.lines().len() as u64;
         let start = self.start.get();
+        // The next walk begins behind this one, on lines that have left the caches.
         self.start.set((start + WALK_LINES as u64) % count);
         let mut places: [u64; CHAINS] = std::array::from_fn(|chain| {
             self.permutation

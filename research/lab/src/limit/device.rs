@@ -76,6 +76,7 @@ fn by_ring(
     turn: Duration,
     seed: u64,
 ) -> io::Result<Durations> {
+    debug_assert!(depth > 0 && !extents.is_empty());
     let mut ring = IoUring::new(depth.next_power_of_two() as u32)?;
     let mut random = random(seed, 4);
     let mut durations = Durations::new();
@@ -121,6 +122,7 @@ fn by_ring(
         }
         for done in ring.completion() {
             let slot = done.user_data() as usize;
+            debug_assert!(open > 0 && slot < depth);
             open -= 1;
             free.push(slot);
             if done.result() < 0 {

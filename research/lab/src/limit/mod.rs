@@ -74,6 +74,7 @@ impl MachineLimit {
         let curve: Vec<(usize, f64)> = CHAIN_COUNTS
             .map(|count| (count, lines_per_second(&chains, count)))
             .into();
+        debug_assert_eq!(curve[0].0, 1, "the latency is that of a single chain");
         let best = curve.iter().map(|&(_, rate)| rate).fold(0.0, f64::max);
         let enough = curve.iter().find(|&&(_, rate)| rate >= best * 0.97);
         Ok(MachineLimit {

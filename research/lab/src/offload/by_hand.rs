@@ -24,6 +24,7 @@ pub fn interleaved(
     bytes: usize,
     step: impl Fn(&mut LookupWalk) -> u64,
 ) -> bool {
+    debug_assert!(slots > 0, "no key would be looked up");
     let mut keys = keys.iter().copied();
     let mut walks = Vec::with_capacity(slots);
     let begin = |key: u64| {
@@ -48,6 +49,7 @@ pub fn interleaved(
             match keys.next() {
                 Some(key) => *walk = begin(key),
                 None => {
+                    // The last look-up takes its place, and has its step next.
                     walks.swap_remove(index);
                     continue;
                 }

@@ -140,6 +140,7 @@ impl LookupStructure {
                 // If its bucket is taken, an entry goes to the second half. The order there differs
                 // from that of the buckets.
                 let half = self.places / 2;
+                debug_assert!(overflow < half, "no place is left for an entry");
                 let node = address(half + spread(overflow, half));
                 overflow += 1;
                 set(words, node, chain::NEXT, get(words, bucket, chain::NEXT));
@@ -158,6 +159,7 @@ impl LookupStructure {
         keys.sort_unstable();
         let mut ranges = vec![(0, self.nodes)];
         while let Some((start, end)) = ranges.pop() {
+            debug_assert!(start < end);
             let middle = start + (end - start) / 2;
             let node = self.tree_node(start, end);
             let key = keys[middle as usize];
@@ -227,6 +229,7 @@ fn address(place: u64) -> u64 {
 
 /// Permutes the numbers below a power of two: an odd factor has an inverse.
 fn spread(number: u64, places: u64) -> u64 {
+    debug_assert!(places.is_power_of_two());
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15) & (places - 1)
 }
 

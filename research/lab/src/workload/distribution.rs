@@ -85,6 +85,9 @@ impl Sampler {
             }
             Sampler::Latest { ranks, loaded } => {
                 let age = ranks.sample_below(inserted + loaded, random);
+                debug_assert!(age < inserted + loaded);
+                // The youngest keys are the thread's own; behind them come the loaded ones, the
+                // last one first.
                 match inserted.checked_sub(age + 1) {
                     Some(position) => SampledKey::Inserted(position),
                     None => SampledKey::Loaded(loaded - 1 - (age - inserted)),
@@ -107,6 +110,7 @@ pub(super) struct Ranks {
 
 impl Ranks {
     fn new(count: u64, theta: f64) -> Result<Self, LabError> {
+        debug_assert!(count > 0, "no rank to draw");
         if !(0.0..=THETA_MAX).contains(&theta) {
             return Err(theta_out_of_range(&theta.to_string()));
         }
@@ -127,13 +131,16 @@ impl Ranks {
     }
 
     fn sample(&self, random: &mut Random) -> u64 {
+        let rank = random.sample(self.zipf) as u64;
+        debug_assert!(rank >= 1, "the library counts ranks from 1");
         // Rounding at the upper end may reach count + 1.
-        (random.sample(self.zipf) as u64 - 1).min(self.last)
+        (rank - 1).min(self.last)
     }
 
     /// Draws a rank below `count`. A Zipf distribution that is cut off is the Zipf distribution of
     /// fewer ranks, so drawing again is exact.
     fn sample_below(&self, count: u64, random: &mut Random) -> u64 {
+        debug_assert!(count > 0, "no rank would ever do");
         loop {
             let rank = self.sample(random);
             if rank < count {

@@ -15,6 +15,8 @@ impl Gaussian {
     /// Creates a generator. `deviation` is a part of the number of keys.
     #[must_use]
     pub fn new(count: u64, deviation: f64) -> Gaussian {
+        debug_assert!(count > 0, "no key would ever do");
+        debug_assert!(deviation.is_finite());
         let count = count as f64;
         Gaussian {
             count,
@@ -27,6 +29,7 @@ impl Gaussian {
         loop {
             let normal: f64 = StandardNormal.sample(random);
             let key = (normal * self.deviation + self.count / 2.0).floor();
+            // Clamping to the bounds would make the first and the last key hot.
             if (0.0..self.count).contains(&key) {
                 return key as u64;
             }

@@ -50,6 +50,7 @@ impl Permutation {
     }
 
     fn up_to(last: u64, seed: u64) -> Self {
+        // At least two bits: a single element would have none, and the mask would shift by 64.
         let bits = (u64::BITS - last.leading_zeros()).max(2);
         let mut state = seed;
         let addends = [(); ROUNDS].map(|()| {
@@ -80,6 +81,7 @@ impl Permutation {
                 word = word.wrapping_add(*addend).wrapping_mul(multiplier) & self.mask;
                 word ^= word >> self.shift;
             }
+            // The cycle through all words returns to the position, so it meets such a word.
             if word <= self.last {
                 return word;
             }
@@ -106,12 +108,14 @@ impl Permutation {
 
 /// Computes the inverse modulo 2^64, by Newton's iteration: each step doubles the correct low bits.
 const fn inverse_of_odd(odd: u64) -> u64 {
+    debug_assert!(odd & 1 == 1, "even numbers have no inverse");
     let mut inverse = odd; // correct in 3 bits
     let mut bits = 3;
     while bits < 64 {
         inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
         bits *= 2;
     }
+    debug_assert!(odd.wrapping_mul(inverse) == 1);
     inverse
 }
 

@@ -114,6 +114,7 @@ impl StreamSpec {
         let mut first_insert = loaded;
         let mut plans = Vec::with_capacity(self.threads);
         for (thread, &inserts) in inserts.iter().enumerate() {
+            // A distribution needs a key to choose. `load` begins without any.
             let sampler = match loaded {
                 0 => None,
                 _ => Some(self.distribution().sampler(
@@ -130,7 +131,9 @@ impl StreamSpec {
             });
             first_insert += inserts;
         }
+        debug_assert_eq!(first_insert, self.keys, "each held-out key has one thread");
         let threads = generate_all(&plans);
+        debug_assert_eq!(threads.len(), self.threads);
         Ok(Streams { loaded, threads })
     }
 
@@ -178,6 +181,7 @@ impl StreamSpec {
 
     /// Returns the number of insertions of one thread, by replaying its kinds.
     fn inserts_of(&self, thread: usize) -> usize {
+        // Most mixes need no replay of their kinds.
         match self.mix.shares().insert {
             0 => 0,
             100 => self.operations_of(thread),
@@ -208,6 +212,7 @@ fn generate_all(plans: &[ThreadPlan<'_>]) -> Vec<OpStream> {
             .chunks(plans.len().div_ceil(cores))
             .map(|part| scope.spawn(move || part.iter().map(ThreadPlan::generate).collect()))
             .collect();
+        // Joined in the order of the chunks, which is that of the threads.
         let parts = workers.into_iter().map(|worker| -> Vec<OpStream> {
             worker
                 .join()
@@ -235,6 +240,7 @@ impl ThreadPlan<'_> {
         for kind in self.spec.kinds_of(self.thread) {
             let position = match (kind, &self.sampler) {
                 (MixOperationKind::Insert, _) | (_, None) => {
+                    debug_assert_eq!(kind, MixOperationKind::Insert, "others need a loaded key");
                     inserted += 1;
                     self.first_insert + inserted - 1
                 }
@@ -246,13 +252,23 @@ impl ThreadPlan<'_> {
             };
             packed.push(pack(kind, length, position));
         }
+        debug_assert_eq!(packed.len(), self.spec.operations_of(self.thread));
         OpStream { packed }
     }
 
     fn chosen(&self, sampler: &Sampler, inserted: usize, random: &mut Random) -> usize {
         match sampler.sample(inserted as u64, random) {
-            SampledKey::Loaded(position) => position as usize,
-            SampledKey::Inserted(position) => self.first_insert + position as usize,
+            SampledKey::Loaded(position) => {
+                debug_assert!((position as usize) < self.first_insert);
+                position as usize
+            }
+            SampledKey::Inserted(position) => {
+                debug_assert!(
+                    (position as usize) < inserted,
+                    "other threads' keys may not exist"
+                );
+                self.first_insert + position as usize
+            }
         }
     }
 }
@@ -329,6 +345,7 @@ enum MixOperationKind {
 impl MixOperationKind {
     /// Returns the kind that a mix with these shares assigns to a number from 0 to 99.
     fn of_percentile(shares: MixShares, percentile: u32) -> MixOperationKind {
+        debug_assert!(percentile < 100);
         let mut end = 0;
         let cuts = [
             (MixOperationKind::Read, shares.read),
@@ -348,6 +365,7 @@ impl MixOperationKind {
 
 fn pack(kind: MixOperationKind, length: u64, position: usize) -> u64 {
     debug_assert!((position as u64) < 1 << POSITION_BITS);
+    debug_assert!(length < 1 << LENGTH_BITS);
     ((kind as u64) << (LENGTH_BITS + POSITION_BITS)) | (length << POSITION_BITS) | position as u64
 }
 

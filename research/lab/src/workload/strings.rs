@@ -49,6 +49,7 @@ impl ByteStringList {
     #[inline]
     pub fn get(&self, index: usize) -> &[u8] {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        debug_assert!(start <= self.ends[index] && self.ends[index] <= self.text.len());
         &self.text[start..self.ends[index]]
     }
 

@@ -78,6 +78,10 @@ impl Type {
     pub(super) fn element(self, value: u64, number: u64) -> (u64, u64) {
         let each = ELEMENT + self.element_bytes();
         let begin = HEADER + number * each;
+        debug_assert!(
+            begin < self.bytes(value),
+            "element {number} of {value} bytes"
+        );
         (begin, (begin + each).min(self.bytes(value)))
     }
 }

@@ -80,6 +80,7 @@ impl Hybrid {
         let clock_ps = memory.parameters().t_ck_ps;
         let mut line = begin / LINE * LINE;
         while line < end {
+            // The memories have clocks of different lengths: the next tick of this one.
             let clock = self.picoseconds.div_ceil(clock_ps);
             let group = end.min(line + WINDOW * LINE);
             while line < group {

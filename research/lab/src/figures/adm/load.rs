@@ -68,6 +68,7 @@ impl AdmWorkload {
 
     /// Returns all keys, the hottest first.
     pub(super) fn by_heat(&self) -> Vec<usize> {
+        // Draws are rounded down, so the middle of the keys is half a key lower.
         let middle = self.scale.objects as f64 / 2.0 - 0.5;
         let mut keys: Vec<usize> = (0..self.scale.objects).collect();
         keys.sort_by(|one, other| {

@@ -106,6 +106,7 @@ impl<'l, P: TieringPolicy> AdmRun<'l, P> {
         for key in placement.order(load) {
             let bytes = load.kind.bytes(values[key]);
             let object = run.store.insert(bytes, 0);
+            debug_assert_eq!(object, run.key.len(), "objects are numbered as they come");
             let tier = run.store.tier(object);
             run.object[key] = object;
             run.key.push(key);
@@ -126,6 +127,8 @@ impl<'l, P: TieringPolicy> AdmRun<'l, P> {
             if number % 4096 == 0 && interrupt.is_raised() {
                 return Err(PointError::Interrupted);
             }
+            debug_assert!(number < requests);
+            // Windows at equal distances see all phases of the run.
             let sampled = number % period < WINDOW;
             let tier = self.request(request, sampled);
             self.served[number * PARTS / requests] += usize::from(tier == 0);
@@ -133,6 +136,7 @@ impl<'l, P: TieringPolicy> AdmRun<'l, P> {
             self.walk(number);
             self.copy(sampled);
         }
+        debug_assert!(self.served.iter().sum::<usize>() <= requests);
         let part = requests as f64 / PARTS as f64;
         self.outcome.parts = self.served.map(|served| served as f64 / part).to_vec();
         let warm = &self.outcome.parts[PARTS / 2..];
@@ -168,6 +172,10 @@ impl<'l, P: TieringPolicy> AdmRun<'l, P> {
             }
             _ => (0, bytes),
         };
+        debug_assert!(
+            begin < end && end <= bytes,
+            "{begin} to {end} of {bytes} bytes"
+        );
         self.outcome.request_bytes += end - begin;
         if sampled {
             let access = match by {
@@ -185,6 +193,7 @@ impl<'l, P: TieringPolicy> AdmRun<'l, P> {
     /// Gives an object another value. It gets another block if its size needs one, or if it had to
     /// leave the fast memory.
     fn resettle(&mut self, object: usize, value: u64) {
+        // The store has the new size and memory already; `value` and `place` still have the old.
         let before = self.load.kind.bytes(self.value[object]);
         let bytes = self.store.bytes(object);
         let (tier, address) = self.place[object];
@@ -198,6 +207,7 @@ impl<'l, P: TieringPolicy> AdmRun<'l, P> {
     fn moved(&mut self, object: usize, target: usize) {
         let bytes = self.store.bytes(object);
         let from = self.place[object];
+        debug_assert_eq!(self.store.tier(object), target);
         self.addresses[from.0].give_back(from.1, bytes);
         let to = (target, self.addresses[target].take(bytes));
         self.place[object] = to;
@@ -252,6 +262,7 @@ impl<'l, P: TieringPolicy> AdmRun<'l, P> {
     }
 
     fn access(&mut self, tier: usize, begin: u64, end: u64, access: DramAccess) {
+        debug_assert!(begin <= end);
         let lines = (end.next_multiple_of(64) - begin / 64 * 64) / 64;
         let direction = match access {
             DramAccess::Read => READ,

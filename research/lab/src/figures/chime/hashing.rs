@@ -31,6 +31,7 @@ impl Scheme for Associative {
     const NAME: &'static str = "associativity";
 
     fn new(read: usize) -> Self {
+        debug_assert!((1..=SLOTS).contains(&read));
         Associative(vec![0; SLOTS / read], read)
     }
 
@@ -41,6 +42,7 @@ impl Scheme for Associative {
     fn insert(&mut self, [hash, _]: [usize; 2]) -> bool {
         let buckets = self.0.len();
         let bucket = &mut self.0[hash % buckets];
+        // The table gets no key after the first refusal, so the count may exceed the slots.
         *bucket += 1;
         *bucket <= self.1
     }
@@ -57,6 +59,10 @@ impl Scheme for RaceHashing {
     const NAME: &'static str = "RACE";
 
     fn new(read: usize) -> Self {
+        debug_assert!(
+            read >= 4 && read.is_multiple_of(4),
+            "a reader reads four buckets"
+        );
         let slots = read / 4;
         RaceHashing {
             buckets: vec![0; SLOTS / slots / 3 * 3],
@@ -72,6 +78,7 @@ impl Scheme for RaceHashing {
         let mains = self.buckets.len() / 3 * 2;
         let pairs = hashes.map(|hash| {
             let main = hash % mains;
+            // The overflow bucket is between the two main ones, so that either reads its neighbour.
             let group = main / 2 * 3;
             (group + main % 2 * 2, group + 1)
         });
@@ -137,9 +144,11 @@ impl<const FARM: bool> Scheme for HopscotchHashing<FARM> {
             let Some(source) = source else {
                 return false;
             };
+            debug_assert!(self.homes[target].is_none(), "a hop would overwrite a key");
             self.homes[target] = self.homes[(home + source) % slots].take();
             distance = source;
         }
+        debug_assert!(distance < self.read && self.homes[(home + distance) % slots].is_none());
         self.homes[(home + distance) % slots] = Some(home);
         true
     }
@@ -156,6 +165,7 @@ fn load<S: Scheme>(read: usize, tables: usize, seed: u64) -> f64 {
             entries += 1;
         }
     }
+    debug_assert!(entries <= slots);
     entries as f64 / slots as f64
 }
 

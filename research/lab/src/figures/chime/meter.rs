@@ -57,6 +57,7 @@ impl PhaseMeter {
     ) -> bool {
         match done {
             Err(error) => {
+                // The first error is the cause; others may follow from it.
                 self.error.borrow_mut().get_or_insert(error);
                 return false;
             }
@@ -67,7 +68,9 @@ impl PhaseMeter {
             }
             Ok(true) => {}
         }
+        debug_assert!(begin <= now, "an operation ends after its begin");
         let number = self.ended.get() + 1;
+        debug_assert!(number <= self.operations);
         let (first, last) = self.window();
         self.ended.set(number);
         self.last.set(now);
@@ -109,6 +112,7 @@ impl PhaseMeter {
             });
         }
         let (first, last) = self.window();
+        debug_assert!(first < last && self.begin.get() <= self.end.get());
         let seconds = (self.end.get() - self.begin.get()).as_secs_f64();
         let latency = self.durations.borrow().percentiles();
         // With less than a few operations the window is empty.

@@ -58,6 +58,8 @@ impl ChimeSetup {
     /// Creates the paper's setup: ten compute nodes, one memory node behind a 100 Gb/s link, all
     /// keys loaded.
     pub(super) fn of_paper(scale: &ChimeScale, sizes: &ContenderSizes) -> ChimeSetup {
+        // The bytes of the pool for each key include an entry of 16 bytes.
+        debug_assert!(sizes.key_bytes + sizes.value_bytes >= 16);
         let entry = sizes.key_bytes + sizes.value_bytes - 16;
         let mut setup = ChimeSetup {
             network: NetworkPreset::ConnectX6.parameters(),

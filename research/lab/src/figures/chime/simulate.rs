@@ -142,6 +142,8 @@ impl<'s, S: PoolIndexSystem> SimulatedIndex<'s, S> {
                 nodes.map(|_| simulation.add_node(bytes)).collect()
             }
         };
+        debug_assert_eq!(nodes.len(), setup.memory_nodes);
+        debug_assert!(setup.compute_nodes > 0 && setup.tasks > 0);
         let compute_nodes = (0..setup.compute_nodes).map(|_| system.compute_node());
         let compute_nodes: Result<Vec<_>, PoolError> = compute_nodes.collect();
         let mut stage = SimulatedIndex {
@@ -174,6 +176,10 @@ impl<'s, S: PoolIndexSystem> SimulatedIndex<'s, S> {
             values: EntryValueForm::Inline,
             interrupt: self.interrupt.clone(),
         };
+        debug_assert!(
+            self.clients.is_empty(),
+            "clients would see an index that grows"
+        );
         self.at_once(S::load(endpoint, self.nodes.clone(), loader, entries))
     }
 
@@ -287,6 +293,7 @@ impl<'s, S: PoolIndexSystem> SimulatedIndex<'s, S> {
             ..spec
         };
         let streams = spec.generate()?;
+        debug_assert_eq!(streams.loaded(), self.setup.loaded);
         let endpoint = self.simulation.instant_endpoint(0);
         let opening = S::open(
             endpoint,
@@ -335,9 +342,11 @@ impl<'s, S: PoolIndexSystem> SimulatedIndex<'s, S> {
         let spec = StreamSpec {
             mix: phase.mix,
             distribution: phase.distribution,
+            // Insertions are counted first; their number does not depend on the keys.
             keys: usize::MAX >> 10,
             threads: phase.clients * self.setup.tasks,
             operations: phase.operations,
+            // Later phases draw other operations, because the caches have seen those before.
             seed: self.setup.seed ^ (self.inserted as u64) << 20 ^ phase.clients as u64,
             hot_seed: self.setup.seed,
         };
@@ -347,6 +356,8 @@ impl<'s, S: PoolIndexSystem> SimulatedIndex<'s, S> {
             ..spec
         };
         let streams = Rc::new(spec.generate()?);
+        debug_assert_eq!(streams.loaded(), self.setup.loaded);
+        debug_assert_eq!(streams.threads().len(), phase.clients * self.setup.tasks);
         let meter = Rc::new(PhaseMeter::new(phase.operations));
         let started = self.simulation.now();
         let before = self.carried();
@@ -370,6 +381,7 @@ impl<'s, S: PoolIndexSystem> SimulatedIndex<'s, S> {
                 });
             }
         }
+        // No virtual time has passed: tasks run only within the simulation.
         meter.start(started);
         let interrupt = self.interrupt.clone();
         let watched = Rc::clone(&meter);
@@ -380,6 +392,8 @@ impl<'s, S: PoolIndexSystem> SimulatedIndex<'s, S> {
             return Err(PointError::Interrupted);
         }
         let after = self.carried();
+        debug_assert!(before.reads <= after.reads && before.writes <= after.writes);
+        debug_assert!(before.atomics <= after.atomics && before.bytes <= after.bytes);
         let operations = phase.operations as f64;
         let keys = (self.setup.loaded + self.inserted) as f64;
         let pool = self.allocated_bytes();
@@ -461,6 +475,7 @@ async fn work(
                     let position = shared.position(position);
                     let key = keys.key(position);
                     let found = index.scan(&key, length).await?;
+                    // Other clients insert meanwhile, so only the first key must be a certain one.
                     let first = found.first().is_some_and(|(first, value)| {
                         *first == key && keys.is_value(position, Some(value))
                     });

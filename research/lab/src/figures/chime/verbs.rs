@@ -32,12 +32,15 @@ fn rate(scale: &ChimeScale, posts: &Posts) -> f64 {
                     for post in &posts {
                         let mut buffers: Vec<Vec<u8>> =
                             post.iter().map(|&bytes| vec![0; bytes]).collect();
+                        // Primes scatter the reads. They begin in the lower half, so that the longest
+                        // one ends within the memory.
+                        debug_assert!(post.iter().all(|&bytes| bytes <= MEMORY / 2));
                         let spot = (client as usize * 7919 + task * 104_729 + number) * 64;
                         let from = GlobalAddress::new(NodeId(0), (spot % (MEMORY / 2)) as u64);
                         let reads = buffers
                             .iter_mut()
                             .map(|into| FabricVerb::Read { from, into });
-                        // A failed operation is not counted.
+                        // Without faults in the simulation no read fails.
                         if endpoint.post(&mut reads.collect::<Vec<_>>()).await.is_err() {
                             return;
                         }

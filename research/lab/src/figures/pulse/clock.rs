@@ -30,6 +30,8 @@ impl ClockPageCache {
             self.slots[slot].1 = true;
             return true;
         }
+        debug_assert_eq!(self.places.len(), self.slots.len());
+        debug_assert!(self.slots.len() <= self.capacity);
         if self.slots.len() < self.capacity {
             self.places.insert(page, self.slots.len());
             self.slots.push((page, false));
@@ -38,6 +40,7 @@ impl ClockPageCache {
         loop {
             let slot = self.hand;
             self.hand = (self.hand + 1) % self.capacity;
+            // One pass over all slots takes every second chance, so the loop ends.
             let (old, used) = &mut self.slots[slot];
             if std::mem::take(used) {
                 continue;

@@ -242,6 +242,7 @@ impl PulseRun<'_> {
         let interrupt = self.interrupt;
         let next = || {
             left = left.checked_sub(1)?;
+            // Requests in flight still end, so that the rack comes to rest.
             if interrupt.is_raised() {
                 return None;
             }
@@ -252,6 +253,7 @@ impl PulseRun<'_> {
         let mut sum_ns = 0.0;
         let (mut wrong, mut first) = (0, String::new());
         rack.run(self.setup.under_way, next, |answer| {
+            debug_assert!(answer.begun <= answer.done);
             let nanoseconds = (answer.done - answer.begun).as_nanoseconds() + own_ns;
             sum_ns += nanoseconds;
             durations.record(Duration::from_nanos(nanoseconds as u64));

@@ -75,6 +75,7 @@ pub(super) fn paged(
             }
         }
     }
+    debug_assert!(object_faults <= faults);
     let requests = f64::from(requests);
     Ok(RequestPagingMeans {
         nodes: nodes as f64 / requests,

@@ -184,6 +184,7 @@ impl RadarBench {
             let chooser = phase
                 .skew
                 .chooser(&shares, &self.data, number, self.scale.seed);
+            // The number of the batch is its seed, so that all contenders get the same batches.
             let mut random = random(self.scale.seed, number);
             let mut work = RadarCheckedBatch::make(
                 &mut self.data,
@@ -236,7 +237,9 @@ impl RadarBench {
 
     /// Computes the costs of the batches between the first and the last moment.
     pub(super) fn between(&self, phase: &RadarWorkload, moments: &[Moment]) -> RadarBatchCosts {
+        debug_assert!(moments.len() > 1, "no batch counts");
         let (first, last) = (&moments[0], &moments[moments.len() - 1]);
+        debug_assert_eq!(first.clocks.len(), last.clocks.len());
         let batches = moments.len() - 1;
         let each = phase.verbs.operations(self.scale.batch);
         let mut modules_bytes = 0;

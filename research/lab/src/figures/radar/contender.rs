@@ -109,6 +109,7 @@ impl<I: OrderedIndex<Words>> OrderedIndex<Words> for TreeGets<I> {
                 _ => return self.0.execute(batch),
             }
         }
+        debug_assert_eq!(keys.len(), batch.len(), "each operation is a get");
         let mut floors = Batch::with_capacity(keys.len());
         for &key in &keys {
             floors.predecessor(key);

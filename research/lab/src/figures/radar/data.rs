@@ -70,6 +70,7 @@ impl ExpectedEntries {
 
     /// Returns the number of keys that were inserted after the load and before this batch.
     pub(super) fn inserted(&self) -> u64 {
+        debug_assert!(self.coming.len() <= self.inserted.len());
         (self.inserted.len() - self.coming.len()) as u64
     }
 
@@ -85,6 +86,7 @@ impl ExpectedEntries {
         let before = self.value(position);
         let writing = &mut self.writings[position];
         *writing = match *writing {
+            // 255 is the mark of a removed key, so numbers start again below it.
             254.. => 0,
             writing => writing + 1,
         };
@@ -137,6 +139,8 @@ impl ExpectedEntries {
             keys.push(new);
             writings.push(0);
         }
+        debug_assert!(keys.windows(2).all(|pair| pair[0] < pair[1]));
+        debug_assert_eq!(keys.len(), writings.len());
         (self.keys, self.writings) = (keys, writings);
     }
 }

@@ -162,6 +162,7 @@ impl HeightRunResult {
             sums.last_window += accuracy.last_window;
             sums.share += accuracy.share;
         }
+        debug_assert!(sums.predictor.max(sums.last_window).max(sums.share) <= sums.samples);
         sums
     }
 
@@ -361,6 +362,8 @@ fn length_ms(span: &PhaseSpan) -> f64 {
 fn spans(course: &HeightRun, done: &HeightRunResult, figure: &str, rows: &mut Vec<Row>) {
     let each = course.window.batches;
     let spans = &done.report.spans;
+    debug_assert!(each > 0, "a window has batches");
+    // Only whole windows: the run may end within one.
     let end = spans.iter().map(|span| span.batch + 1).max().unwrap_or(0) / each * each;
     let window = end.saturating_sub(each)..end;
     for (clock, kind) in [

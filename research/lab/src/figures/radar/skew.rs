@@ -73,6 +73,7 @@ impl SegmentShares {
             sum
         });
         let sums: Vec<f64> = sums.collect();
+        debug_assert!(sums.is_sorted(), "no segment has a negative share");
         SegmentShares(sums.iter().map(|part| part / sum).collect())
     }
 
@@ -84,6 +85,7 @@ impl SegmentShares {
     }
 
     fn rank(&self, random: &mut Random) -> u64 {
+        debug_assert!(!self.0.is_empty());
         let at: f64 = random.random();
         let rank = self.0.partition_point(|&sum| sum <= at);
         rank.min(self.0.len() - 1) as u64
@@ -141,6 +143,7 @@ impl Chooser<'_> {
     /// Returns the position of an existing key.
     pub(super) fn existing(&self, data: &ExpectedEntries, random: &mut Random) -> usize {
         let count = data.len() as u64;
+        debug_assert!(count > 0, "no key to choose");
         let position = match self {
             Chooser::Segments { shares, order } => {
                 let segments = shares.0.len() as u64;
@@ -148,7 +151,9 @@ impl Chooser<'_> {
                 let start = |segment: u64| {
                     (u128::from(segment) * u128::from(count) / u128::from(segments)) as u64
                 };
+                debug_assert!(segment < segments);
                 let (first, end) = (start(segment), start(segment + 1));
+                // With fewer keys than segments, an empty segment stands for the key behind it.
                 random.random_range(first..end.max(first + 1))
             }
             Chooser::Keys { ranks, scatter } => {

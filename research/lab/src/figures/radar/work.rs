@@ -117,6 +117,7 @@ impl Verbs {
     }
 
     fn draw(&self, random: &mut Random) -> RadarOperationKind {
+        debug_assert_eq!(self.shares.iter().map(|(_, share)| share).sum::<u32>(), 100);
         let mut at = random.random_range(0..100);
         for &(verb, share) in self.shares {
             if at < share {
@@ -244,6 +245,7 @@ impl RadarCheckedBatch {
                 RadarOperationKind::Scan => {
                     let from = chooser.anywhere(data, random);
                     let to = end_of_scan(data, from, reach, random);
+                    debug_assert!(from <= to);
                     let (low, high) = (Bound::Included(from), Bound::Included(to));
                     batch.scan(low, high, u32::MAX, ScanDirection::Ascending);
                     let least = match to.checked_add(1) {
@@ -258,6 +260,7 @@ impl RadarCheckedBatch {
                 }
             });
         }
+        debug_assert_eq!(batch.len(), expected.len());
         RadarCheckedBatch {
             batch,
             expected,

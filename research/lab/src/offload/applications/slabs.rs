@@ -29,6 +29,7 @@ pub(super) fn slab_bytes(data_bytes: u64, nodes: usize) -> u64 {
 impl<'m> RackSlabHeap<'m> {
     /// Creates an empty heap in the parts of all memory nodes, at least one.
     pub(super) fn new(rack: &RackMemory<'m>, parts: &[Range<u64>], slab: u64) -> RackSlabHeap<'m> {
+        debug_assert!(!parts.is_empty());
         let arena = |part: &Range<u64>| NodeArena::new(rack.clone(), vec![part.clone()]);
         RackSlabHeap {
             nodes: parts.iter().map(arena).collect(),

@@ -100,6 +100,8 @@ impl EmailGenerator {
         };
         written.expect("a vector takes all bytes");
         let rank = random.sample(self.rank) as usize;
+        // Ranks count from 1. Rounding at the upper end may give one too many.
+        debug_assert!(rank >= 1);
         address.push(b'@');
         address.extend_from_slice(self.domains[rank.min(self.domains.len()) - 1].as_bytes());
     }

@@ -137,6 +137,7 @@ impl<'a> BoundedLineReader<'a> {
 
     /// Returns the next line without its end; `None` after the last.
     fn next(&mut self) -> Result<Option<&[u8]>, KeyFileFault> {
+        // Two bytes more, for the line end of the longest key.
         const WITH_END: u64 = KEY_BYTES_MAX as u64 + 2;
         self.line.clear();
         let count = (&mut self.source)
@@ -153,6 +154,8 @@ impl<'a> BoundedLineReader<'a> {
                 self.line.pop();
             }
         }
+        debug_assert!(self.line.len() as u64 <= WITH_END);
+        // Checked before the length, because a binary file often lacks line ends, too.
         if self.line.contains(&0) {
             return Err(KeyFileFault::NulByte { line: self.number });
         }
@@ -202,6 +205,7 @@ impl KeyFileLines {
     fn distinct(self) -> KeySet {
         match self.integers {
             Some(mut integers) => {
+                debug_assert_eq!(integers.len(), self.lines.len());
                 integers.sort_unstable();
                 integers.dedup();
                 KeySet::Words(integers)
@@ -214,6 +218,7 @@ impl KeyFileLines {
 /// Parses the first column of a line as an unsigned decimal integer.
 fn first_integer(line: &[u8]) -> Option<u64> {
     let column = line.split(|&byte| byte == b',').next()?.trim_ascii();
+    // The parser would also accept a sign.
     if !column.iter().all(u8::is_ascii_digit) {
         return None;
     }

@@ -71,6 +71,7 @@ pub(super) fn generate(count: usize, seed: u64, progress: Progress<'_>) -> Vec<u
             progress((starts.len() * count / blocks) as u64, count as u64);
         }
     }
+    debug_assert_eq!(starts.len(), blocks, "each key of each block has a start");
     starts.shuffle(&mut random);
     starts.truncate(count);
     progress(starts.len() as u64, count as u64);
@@ -128,6 +129,7 @@ fn smallest_bits(keys: usize) -> u32 {
 
 /// Halves `block` until each of its keys has a block of its own and appends their starts.
 fn halve(block: Ipv4Block, smallest: u32, random: &mut Random, starts: &mut Vec<u64>) {
+    debug_assert!(block.keys > 0 && block.start.is_multiple_of(1 << block.bits));
     let Ipv4Block { start, bits, keys } = block;
     if keys == 1 {
         starts.push(start);
@@ -137,6 +139,8 @@ fn halve(block: Ipv4Block, smallest: u32, random: &mut Random, starts: &mut Vec<
         17.. => 1 << (bits - 2 - smallest),
         _ => 1 << (bits - 1 - smallest),
     };
+    // Below /16 a half may be full; above, it has at most half of its smallest blocks.
+    debug_assert!(keys <= 2 * room, "{keys} keys in two halves of {room}");
     let share = random.sample(halves(bits));
     let lower = ((share * keys as f64).round() as usize)
         .clamp(keys.saturating_sub(room).max(1), room.min(keys - 1));

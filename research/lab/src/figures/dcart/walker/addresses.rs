@@ -44,6 +44,8 @@ impl CardNodePlaces {
             self.end = begins + size;
             begins
         });
+        let in_line = address_there % LINE + u64::from(bytes) <= LINE;
+        debug_assert!(in_line || address_there.is_multiple_of(LINE));
         let place = MemorySpan {
             address: address_there,
             bytes,

@@ -98,6 +98,7 @@ impl PipelinedClients {
             })?;
             positions[lane].push(position);
         }
+        // Before the first byte is sent, or the server would execute a part of the batch.
         let before = self.front.as_ref().map(|front| {
             front.expect(input.operations().len());
             front.executing()

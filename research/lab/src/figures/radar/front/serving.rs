@@ -236,12 +236,14 @@ impl RadarFrontConnection {
             }
             begin += length;
         }
+        debug_assert!(begin <= self.received.len());
         self.received.drain(..begin);
         Ok(())
     }
 
     /// Sends as much as the system takes.
     fn send(&mut self) -> io::Result<()> {
+        debug_assert!(self.sent <= self.reply.len());
         while self.sent < self.reply.len() {
             match self.stream.write(&self.reply.bytes()[self.sent..]) {
                 Ok(count) => self.sent += count,
