@@ -59,6 +59,7 @@ impl ResultCache {
         if bytes > self.bytes_max {
             return;
         }
+        // Without the lock, because other jobs look for results meanwhile.
         let value = Arc::new(make());
         let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
         results.retain(|result| result.what != what);

@@ -79,6 +79,7 @@ impl ModuleSystemModel {
         const MODULES: usize = 2048;
         const EACH: u64 = 1 << 20;
         let moved = [EACH; MODULES];
+        // The fixed cost of a transfer has a field of its own.
         let rate = |way| {
             let seconds = (parameters.transfer(way, &moved) - parameters.transfer).as_seconds();
             (MODULES as u64 * EACH) as f64 / seconds

@@ -123,6 +123,7 @@ impl FigureSession {
                 let (sender, waiting) = (sender.clone(), &waiting);
                 scope.spawn(move || work(waiting, interrupt, &sender));
             }
+            // Only workers have senders left, so the loop ends with the last worker.
             drop(sender);
             let mut figures = request.figures.iter().copied().peekable();
             loop {
@@ -140,6 +141,7 @@ impl FigureSession {
                     Err(mpsc::RecvError) => break,
                 }
             }
+            // After an interrupt, figures have the points of the jobs that were run.
             for figure in figures {
                 board.collect(figure.name, &mut report);
             }
@@ -192,6 +194,7 @@ fn work(queue: &Queue, interrupt: &Interrupt, sender: &mpsc::Sender<News>) {
         let Some((number, job)) = queue.next() else {
             return;
         };
+        // Other work would disturb a clock. The guards last until the job has ended.
         let _alone = job
             .alone
             .then(|| queue.alone.write().unwrap_or_else(PoisonError::into_inner));
@@ -236,11 +239,14 @@ impl Board {
             peer: job.peer.clone(),
             end: None,
         };
+        let mut numbers = jobs.iter().map(|(number, _)| *number);
+        debug_assert!((0..jobs.len()).all(|place| numbers.next() == Some(place)));
         Board(jobs.iter().map(entry).collect())
     }
 
     fn end(&mut self, number: usize, rows: Vec<Row>, done: Result<(), PointError>) {
         if let Some(entry) = self.0.get_mut(number) {
+            debug_assert!(entry.end.is_none(), "a job ends once");
             entry.end = Some((rows, done));
         }
     }

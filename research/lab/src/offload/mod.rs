@@ -247,6 +247,7 @@ fn lookups(
             }
             chunks += 1;
         }
+        debug_assert!(chunks > 1, "the first chunk has no time");
         times.push(spent.as_nanos() as f64 / (CHUNK * (chunks - 1)) as f64);
         Ok(())
     };
@@ -285,6 +286,7 @@ fn by_program(
     keys: &[u64],
     slots: usize,
 ) -> (bool, u64) {
+    debug_assert!(slots > 0, "no key would be looked up");
     let mut interleaved = InterleavedTraversals::new(memory, slots);
     let (mut right, mut iterations) = (true, 0);
     let mut keys = keys.iter().copied();

@@ -279,6 +279,7 @@ fn compare(
                 }
                 (runs, leaves) = (runs + count, leaves + after.at_nodes - before.at_nodes);
             }
+            debug_assert!(count > 1, "the first aggregate has no time");
             times.push(spent.as_secs_f64() * 1e6 / (count - 1) as f64);
             Ok(())
         },

@@ -80,6 +80,7 @@ pub fn compressed(
     let [cold_ns, hot_ns] =
         sides.map(|(_, turns)| MeasurementSample::new(turns).map_or(0.0, |it| it.median()));
     let usage = tiers.usage(TIER).unwrap_or_default();
+    debug_assert!(usage.dictionary_bytes <= usage.used_bytes);
     let tier_bytes = usage.used_bytes - usage.dictionary_bytes;
     Ok(Row {
         setting: None,
@@ -117,6 +118,7 @@ fn fill(tiers: &Tiers, values: &[Vec<u8>]) -> Result<Vec<ColdPlace>, TiersError>
         }
         let again = old.iter().filter_map(|&number| values.get(number));
         let again = put(tiers, again.map(Vec::as_slice).collect())?;
+        debug_assert_eq!(old.len(), again.len());
         for (number, place) in old.into_iter().zip(again) {
             if let Some(old) = places.get_mut(number) {
                 tiers.release(std::mem::replace(old, place));
@@ -146,6 +148,7 @@ fn put(tiers: &Tiers, values: Vec<&[u8]>) -> Result<Vec<ColdPlace>, TiersError> 
 
 /// Checks that all values are those that were put.
 fn check(tiers: &Tiers, places: &[ColdPlace], values: &[Vec<u8>]) -> Result<(), TiersError> {
+    debug_assert_eq!(places.len(), values.len());
     let mut read = Vec::new();
     for (place, value) in places.iter().zip(values) {
         read.clear();

@@ -169,6 +169,11 @@ fn fill(
             }
         }
     }
+    debug_assert_eq!(
+        places.len(),
+        extents.len(),
+        "both sides read the same values"
+    );
     Ok((places, extents))
 }
 
@@ -205,6 +210,7 @@ fn bare_file(folder: &Path, extents: &[Extent]) -> io::Result<(File, bool)> {
         Ok(file) => Ok((file, true)),
         Err(_) => open(0).map(|file| (file, false)),
     };
+    // Removed while it is open, also after an error, so that no run leaves it behind.
     std::fs::remove_file(&path)?;
     written?;
     opened
@@ -294,6 +300,7 @@ fn read_by_ring(
             }
         }
         if ring.under_way() == 0 {
+            debug_assert!(since.is_empty(), "a read has ended unnoticed");
             return Ok(durations);
         }
         let mut failed = None;

@@ -90,6 +90,7 @@ impl ChimeContender {
             },
             cache_bytes: sizes.cache_bytes.unwrap_or(UNLIMITED),
             hotspot_bytes: match options.hotspot_bytes {
+                // A design without speculation has no use for them.
                 0 => 0,
                 _ => sizes.hotspot_bytes,
             },
@@ -346,15 +347,17 @@ impl ChimeContender {
             ChimeContender::missing("smart-rcu", "the pool's SMART writes values in place only"),
             ChimeContender::missing(
                 "marlin",
-                "the pool has none; Sherman with values beside its leaves is the nearest",
+                "the pool has none; Sherman with values outside its leaves is the nearest",
             ),
         ]
     }
 
     /// Sets the number of entries of a leaf.
     pub(super) fn of_span(mut self, span: usize) -> ChimeContender {
+        debug_assert!(span > 0);
         let of_span = |shape: PoolIndexShape| PoolIndexShape {
             leaf_span: span,
+            // A neighborhood lies within its leaf.
             neighborhood: shape.neighborhood.min(span),
             ..shape
         };
@@ -394,6 +397,7 @@ impl ChimeContender {
 
     /// Sets the number of slots of a neighborhood.
     pub(super) fn of_neighborhood(mut self, slots: usize) -> ChimeContender {
+        debug_assert!(slots > 0);
         if let ContenderIndex::Tree(options) = &mut self.index {
             options.shape.neighborhood = slots;
         }

@@ -14,6 +14,7 @@ impl PoolIndexSystem for chime::ChimeOptions {
     type Index = ChimeTree<SimEndpoint>;
 
     fn tree(&self) -> String {
+        // Caches, guesses and back-off belong to clients: the loaded bytes are the same.
         let tree = chime::ChimeOptions {
             cache_bytes: 0,
             hotspot_bytes: 0,

@@ -81,6 +81,7 @@ impl<S: PoolIndexSystem + 'static> PoolIndexSystem for Indirect<S> {
         for position in 0..entries.count {
             let at = first.plus(position as u64 * stride);
             let value = entries.keys.value(position, 0);
+            debug_assert_eq!(value.len(), node.value_bytes, "blocks have one length");
             endpoint.write(at, &block(&value)).await?;
             if entries.interrupt.is_raised() {
                 return Ok(());
@@ -120,6 +121,7 @@ fn pointer(value: &[u8]) -> Option<GlobalAddress> {
 
 impl<I> IndirectIndex<I> {
     async fn place(&self, value: &[u8]) -> Result<[u8; POINTER_BYTES], PoolError> {
+        debug_assert_eq!(value.len(), self.value_bytes, "readers fetch this length");
         let block = block(value);
         let length = block.len() as u64;
         let at = self.arena.allocate(&self.endpoint, length).await?;
@@ -182,6 +184,7 @@ impl<I: PoolIndexClient> PoolIndexClient for IndirectIndex<I> {
         let mut entries = self.index.scan(from, count).await?;
         let pointers = entries.iter().map(|(_, value)| &value[..]);
         let values = self.follow(pointers).await?;
+        debug_assert_eq!(entries.len(), values.len(), "each entry has a pointer");
         for (entry, value) in entries.iter_mut().zip(values) {
             entry.1 = value;
         }

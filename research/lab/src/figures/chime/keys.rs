@@ -15,6 +15,7 @@ const WRITING: u64 = 0xffff;
 
 impl PermutedKeys {
     pub(super) fn new(seed: u64, key_bytes: usize, value_bytes: usize) -> PermutedKeys {
+        debug_assert!(key_bytes >= 8 && value_bytes >= 8, "both begin with a word");
         PermutedKeys {
             permutation: Permutation::of_words(seed),
             key_bytes,

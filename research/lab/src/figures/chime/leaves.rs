@@ -23,5 +23,6 @@ pub(super) fn leaf_load(shape: PoolIndexShape, leaves: usize, seed: u64) -> f64 
         }
         entries += leaf.occupied().count();
     }
+    debug_assert!(entries <= leaves * span);
     entries as f64 / (leaves * span) as f64
 }

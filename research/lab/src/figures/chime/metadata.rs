@@ -41,6 +41,7 @@ impl IndexLeafKind {
                 1,
             ),
         };
+        debug_assert!(bytes >= slots * (key_bytes + shape.value_bytes));
         (bytes - slots * (key_bytes + shape.value_bytes)) as f64 / slots as f64
     }
 }

@@ -291,6 +291,10 @@ impl PulseRequestGenerator {
                 keys.push(key);
             }
         }
+        debug_assert!(
+            (1..=KEYS).contains(&keys.len()),
+            "the last key is never left out"
+        );
         let is_update = self.random.random_range(0..100) < updates;
         let last = keys.last().copied().unwrap_or_default();
         // The update stores the present value, so that later results stay the same, but is a real
@@ -323,6 +327,8 @@ impl PulseRequestGenerator {
 
     fn scan(&mut self, table: &PulseOrderedTable) -> ExpectedRequest {
         let length = self.random.random_range(1..=SCAN_MAX as u64);
+        debug_assert!(length <= table.keys());
+        // A scan that began later would end with fewer entries than it wants.
         let first = self.chosen().min(table.keys() - length);
         let (key, _) = table.entry_at(first);
         let values = (first..first + length).map(|number| table.entry_at(number).1);
@@ -339,6 +345,7 @@ impl PulseRequestGenerator {
             _ => 1,
         };
         let measurements = seconds * HERTZ;
+        debug_assert!(measurements < self.count);
         let first = self.chosen().min(self.count - measurements - 1);
         let (begin, _) = series.entry_at(first);
         let (end, _) = series.entry_at(first + measurements);
@@ -363,6 +370,7 @@ impl PulseRequestGenerator {
             PulseApplication::List { nodes } => nodes,
             _ => 1,
         };
+        debug_assert!((1..=self.count).contains(&nodes));
         let first = self.random.random_range(0..=self.count - nodes);
         let last = first + nodes - 1;
         ExpectedRequest {

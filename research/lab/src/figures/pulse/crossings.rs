@@ -50,6 +50,7 @@ fn of_draw(
         let ranges = load.ranges();
         let node = |address| ranges.iter().position(|range| range.contains(&address));
         let nodes: Vec<_> = path.fetches.iter().map(|span| node(span.address)).collect();
+        debug_assert!(nodes.iter().all(Option::is_some));
         let crossings = nodes.windows(2).filter(|pair| pair.first() != pair.last());
         counts.push(crossings.count());
     }

@@ -41,6 +41,7 @@ pub(super) fn fewest(
             interrupt,
         )
     };
+    debug_assert!(most > 0);
     let best = run(most)?;
     let (mut low, mut high, mut found) = (1, most, best.clone());
     while low < high {

@@ -81,6 +81,7 @@ impl<'m> NativeCode<'m> {
         let mut scratchpad = Scratchpad::new(scratchpad, bytes);
         let next = match routine(&NativeStructureNodes(self.memory), start, &mut scratchpad) {
             Ok(()) => 0,
+            // A call that stops where it begins would be sent to this node again and again.
             Err(Elsewhere(next)) if next != start => next,
             Err(_) => return None,
         };
@@ -163,6 +164,7 @@ pub(super) fn find_all(
         let key = scratchpad.get(pair + 1);
         let (mut address, mut found) = (scratchpad.get(pair), None);
         while address != 0 && found.is_none() {
+            // If the node is elsewhere, the call goes on from here.
             scratchpad.set(pair, address);
             let node = nodes.node(address, chain::BYTES)?;
             if word(node, chain::USED) != 0 && word(node, chain::KEY) == key {

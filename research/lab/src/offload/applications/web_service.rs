@@ -64,6 +64,7 @@ pub(super) struct WebServiceReply {
 
 /// Returns the memory node of a key.
 fn part(key: u64, nodes: usize) -> usize {
+    debug_assert!(nodes > 0);
     (key % nodes as u64) as usize
 }
 
@@ -166,12 +167,15 @@ impl WebService {
             .collect();
         if self.tables.len() > 1 {
             let part = |at: usize| part(keys[at], self.tables.len());
+            // Keys of one node together, so that a request crosses each node once; the last node is
+            // the one with the object's address.
             asked.sort_by_key(|&at| (part(at) == part(last), part(at), at));
         }
         let missing: Vec<u64> = asked
             .iter()
             .filter_map(|&at| keys.get(at).copied())
             .collect();
+        debug_assert!(!missing.is_empty(), "the last key is never left out");
         let query = self.find_all(&missing);
         let word = FIND_ALL_PAIRS + 2 * (missing.len() - 1);
         let outcome = deployment.run_then(&query, word, then)?;
@@ -248,6 +252,7 @@ impl RemoteApplication for WebService {
         let lock = self.locks.get(number as usize % LOCKS);
         if request.is_update {
             let _held = lock.map(|lock| lock.write().unwrap_or_else(PoisonError::into_inner));
+            // Under the lock, so that versions are written in their order.
             let version = self.version(number).fetch_add(1, Ordering::Relaxed) + 1;
             let bytes = object(number, version);
             let values = self.look_up(&request.numbers, deployment, ObjectAccess::Write(&bytes))?;

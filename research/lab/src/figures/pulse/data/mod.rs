@@ -96,6 +96,7 @@ impl<D: NodeImageSource> TraversalMemory for GeneratedMemory<D> {
     fn store(&self, address: u64, bytes: &[u8]) -> Result<(), AccessError> {
         self.is_within(address, bytes.len() as u64)?;
         // Programs store only whole words here.
+        debug_assert!(address.is_multiple_of(8) && bytes.len().is_multiple_of(8));
         for (number, bytes) in bytes.chunks_exact(8).enumerate() {
             let word = bytes.try_into().map(u64::from_le_bytes);
             let at = address + 8 * number as u64;
@@ -118,6 +119,7 @@ pub(super) fn table(range: &std::ops::Range<u64>) -> Result<TranslationTable, Ta
 
 /// Writes a word of an image.
 pub(super) fn put(image: &mut Image, at: usize, word: u64) {
+    debug_assert!(at + 8 <= image.len(), "a word at {at} is outside the node");
     if let Some(bytes) = image.get_mut(at..at + 8) {
         bytes.copy_from_slice(&word.to_le_bytes());
     }

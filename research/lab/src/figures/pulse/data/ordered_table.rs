@@ -87,6 +87,7 @@ impl PulseOrderedTable {
     }
 
     fn number(&self, place: TreeNodePosition) -> u64 {
+        debug_assert!(place.index < self.count(place.level));
         let before = self.before.get(place.level as usize).copied();
         before.unwrap_or_default() + place.index
     }
@@ -139,6 +140,8 @@ impl NodeImageSource for PulseOrderedTable {
                 (address - range.start) / 256
             }
         };
+        // The leaves begin at 0, so at least their level begins at or below the number.
+        debug_assert_eq!(self.before.first(), Some(&0));
         let level = self.before.partition_point(|&before| before <= number) - 1;
         let index = number - self.before.get(level)?;
         let level = level as u32;

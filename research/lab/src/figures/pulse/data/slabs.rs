@@ -43,6 +43,7 @@ impl SlabPlaces {
     /// Draws a memory node for each slab: one that has room and does not hold the last slab, if
     /// possible.
     fn draw(slabs: u64, memory_nodes: u64, seed: u64) -> SlabPlaces {
+        debug_assert!(slabs.is_multiple_of(memory_nodes));
         let mut random = random(seed, 0x51ab);
         let count = memory_nodes as usize;
         let mut used = vec![0; count];
@@ -58,6 +59,7 @@ impl SlabPlaces {
             if candidates.is_empty() {
                 candidates.extend((0..count).filter(has_room));
             }
+            debug_assert!(!candidates.is_empty(), "there is room for each slab");
             let chosen = random.random_range(0..candidates.len().max(1));
             let node = candidates.get(chosen).copied().unwrap_or_default();
             last = Some(node);
@@ -71,6 +73,7 @@ impl SlabPlaces {
                 *to = slab;
             }
         }
+        debug_assert_eq!(places.len(), slab_at.len());
         SlabPlaces::Drawn {
             places,
             slabs: slab_at,
@@ -118,6 +121,7 @@ impl SlabAddresses {
             Allocation::Partitioned => nodes.div_ceil(memory_nodes),
         };
         let slabs = nodes.div_ceil(slab).next_multiple_of(memory_nodes);
+        debug_assert!(slabs / memory_nodes * slab <= DISTANCE / NODE_BYTES);
         SlabAddresses {
             memory_nodes,
             each: slabs / memory_nodes * slab,
@@ -143,6 +147,7 @@ impl SlabAddresses {
         let place = self.places.at(number / self.slab);
         let (memory_node, slab) = (place % self.memory_nodes, place / self.memory_nodes);
         let slot = slab * self.slab + number % self.slab;
+        debug_assert!(slot < self.each, "node {number} has no place");
         FIRST + memory_node * DISTANCE + slot * NODE_BYTES
     }
 

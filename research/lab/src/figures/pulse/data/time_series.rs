@@ -113,7 +113,9 @@ impl PulseTimeSeries {
             true => 0,
             false => leaves / INNER.pow(level) - 1,
         };
-        Some(TreeNodePosition { level, index })
+        let place = TreeNodePosition { level, index };
+        debug_assert_eq!(self.number(place), number);
+        Some(place)
     }
 }
 

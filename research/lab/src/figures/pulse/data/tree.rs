@@ -49,6 +49,8 @@ pub(super) trait GeneratedTree {
 pub(super) fn image(shape: &impl GeneratedTree, place: TreeNodePosition) -> Image {
     let mut image = [0; 256];
     let below = shape.below(place);
+    debug_assert!(below.start < below.end, "a node is never empty");
+    debug_assert!(below.end - below.start <= KEYS_MAX + u64::from(place.level > 0));
     if place.level == 0 {
         put(&mut image, 0, 1);
         put(&mut image, COUNT, below.end - below.start);

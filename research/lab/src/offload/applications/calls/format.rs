@@ -59,6 +59,7 @@ impl<'a> TraversalReply<'a> {
     pub(super) fn encode(&self, to: &mut Vec<u8>) {
         to.extend(self.next.to_le_bytes());
         to.push(self.is_followed.into());
+        debug_assert!(u16::try_from(self.scratchpad.len()).is_ok());
         to.extend((self.scratchpad.len() as u16).to_le_bytes());
         to.extend(self.scratchpad);
         to.extend(self.object);
@@ -119,6 +120,7 @@ impl NodeCall<'_> {
                 to.push(kind);
                 to.extend(word.to_le_bytes());
                 to.extend(bytes.to_le_bytes());
+                debug_assert!(u16::try_from(scratchpad.len()).is_ok());
                 to.extend((scratchpad.len() as u16).to_le_bytes());
                 to.extend(*scratchpad);
                 to.extend(written);
