@@ -120,12 +120,15 @@ impl BenchArguments {
             self.peers.is_empty(),
             !self.counters,
         ];
+        // Any flag except the files replaces the suite.
         if lists.into_iter().all(|is_empty| is_empty) {
             return default_suite();
         }
         let default = BenchRequest::default();
         let mut contestants = default.contestants;
         if self.counters {
+            debug_assert_eq!(contestants.first(), Some(&BenchContestant::Nearfield));
+            // Next to Nearfield, because its counts are the baseline.
             contestants.insert(1, BenchContestant::Chosen(Techniques::OperationCentric));
         }
         BenchPlan::new(&BenchRequest {

@@ -154,6 +154,7 @@ fn report(
         report.applications.extend_from_slice(rows);
     });
     report.complete = measured.is_ok();
+    // Also after a failure, with the rows that were measured before it.
     sink.write(&report, String::new)?;
     measured?;
     print(&format!(

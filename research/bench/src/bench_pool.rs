@@ -285,6 +285,7 @@ impl PoolBench {
                 keys.push(key);
                 add(&mut batch, key);
             }
+            debug_assert_eq!(batch.len(), keys.len(), "an operation for each key");
             bench.map.execute(&mut batch)?;
             for (position, &key) in keys.iter().enumerate() {
                 check(batch.value(position), key)?;
@@ -296,6 +297,8 @@ impl PoolBench {
     /// Loads the missing keys. Keys are loaded in order, so none is missing if the last one is
     /// there.
     fn load(&mut self, batch: usize) -> Result<(), Failure> {
+        debug_assert!(batch > 0);
+        // A second run on the same nodes finds the keys of the first.
         let last = self.keys.saturating_sub(1);
         if self.map.get(key(last))?.is_some() {
             return Ok(());
@@ -315,7 +318,10 @@ impl PoolBench {
     /// Draws one of the keys.
     fn draw(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        key(((u128::from(key(self.random)) * u128::from(self.keys)) >> 64) as u64)
+        // The upper half of a product is a number below the factor, without the bias of a remainder.
+        let number = ((u128::from(key(self.random)) * u128::from(self.keys)) >> 64) as u64;
+        debug_assert!(number <= self.keys.saturating_sub(1));
+        key(number)
     }
 
     /// Calls `act` until the time has passed, and adds a row. `act` returns the number of

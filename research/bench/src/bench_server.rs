@@ -186,6 +186,8 @@ fn measure(arguments: &BenchServerArguments) -> Result<(), Box<dyn std::error::E
 fn plans(arguments: &BenchServerArguments) -> Vec<Contest> {
     let mut plans = Vec::new();
     for &task in &arguments.task {
+        debug_assert!(!arguments.keys.is_empty(), "the flag has a default");
+        // A task on one key would have the same contest for each number of keys.
         let counts = match task.has_many_keys() {
             true => &arguments.keys[..],
             false => &arguments.keys[..1],
@@ -228,5 +230,6 @@ fn entrants(arguments: &BenchServerArguments) -> Vec<Entrant> {
         name: path.display().to_string(),
         program: ServerProgram::Redis(path.clone()),
     });
+    // Ratios are to the first entrant.
     ours.chain(rivals).collect()
 }

@@ -146,6 +146,7 @@ fn measure(arguments: &BenchTiersArguments) -> Result<bool, Failure> {
     };
     let measured = rows(arguments, &plan, &interrupt, &mut report);
     report.complete = measured.is_ok();
+    // Also after a failure, with the rows that were measured before it.
     sink.write(&report, String::new)?;
     match measured {
         Ok(()) => Ok(true),

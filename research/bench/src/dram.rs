@@ -148,6 +148,7 @@ fn send(path: &Path, mut replay: Replay) -> Result<DramReport, Box<dyn Error>> {
     let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let file = File::open(path).map_err(|error| named(&error))?;
     let mut progress = DramReplayProgress::new(&file);
+    // Below the decompression: only the size of the compressed file is known beforehand.
     let counted = ByteCountingFile {
         inner: file,
         read: Rc::clone(&progress.read),

@@ -206,6 +206,7 @@ impl FiguresArguments {
                 PaperScale::Adm(keys.transpose()?.unwrap_or(scale))
             }
             PaperArgument::Pulse => {
+                // Its tables take no memory, so only the requests are counted.
                 let scale = match self.quick {
                     true => PulseScale::quick(),
                     false => PulseScale::full(),
@@ -235,6 +236,7 @@ impl FiguresArguments {
                     true => RadarScale::quick(),
                     false => RadarScale::full(),
                 };
+                // The number of modules sets one of keys, which --count replaces.
                 let modules = self.modules;
                 let modules = modules.map(|modules| scale.clone().with_modules(modules));
                 let scale = modules.transpose()?.unwrap_or(scale);

@@ -15,6 +15,7 @@ const INTERRUPTED: u8 = 130;
 pub(crate) fn interrupt(lost: &str) -> Interrupt {
     let interrupt = Interrupt::default();
     let handler = interrupt.clone();
+    // A measurement without a handler is still worth its results.
     if let Err(error) = ctrlc::set_handler(move || handler.raise()) {
         eprintln!("note: Ctrl-C will lose {lost}: {error}");
     }

@@ -56,6 +56,7 @@ impl Starter<'_> {
             threads: 1,
             batch: LOAD_BATCH,
         };
+        // Each gets its order before the first reply is awaited, so that all load at once.
         let loading: Vec<_> = contestants
             .iter()
             .map(|&contestant| {

@@ -120,6 +120,7 @@ pub(super) fn write_keys(target: &mut impl Write, keys: &KeySet) -> io::Result<(
     match keys {
         KeySet::Words(words) => write_words(target, words.iter().copied()),
         KeySet::Bytes(strings) => strings.iter().try_for_each(|string| {
+            debug_assert!(!string.contains(&0), "a NUL byte ends a key");
             target.write_all(string)?;
             target.write_all(b"\0")
         }),

@@ -31,6 +31,7 @@ impl ReportFile {
         let name = path
             .file_name()
             .map(|name| name.to_string_lossy().into_owned());
+        // In the same folder, because a rename cannot cross file systems.
         let draft = path.with_file_name(format!(
             ".{}.{}.draft",
             name.as_deref().unwrap_or_default(),
@@ -60,6 +61,7 @@ impl ReportFile {
         let write = || {
             let mut draft = File::create(&self.draft)?;
             draft.write_all(content.as_bytes())?;
+            // Before the rename, or a crash could leave the name with half a report.
             draft.sync_all()?;
             fs::rename(&self.draft, &self.path)
         };

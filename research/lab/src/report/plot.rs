@@ -38,6 +38,7 @@ pub(crate) fn bar_chart(bars: &[(&str, f64)]) -> String {
 
 fn draw_bars(area: &Area<'_>, bars: &[(&str, f64)]) -> DrawResult {
     const VALUE_WIDTH: i32 = 70;
+    // At least a positive number, because bars are parts of it.
     let most = bars
         .iter()
         .map(|(_, value)| *value)
@@ -119,6 +120,7 @@ fn draw_lines(area: &Area<'_>, x_axis: &str, y_axis: &str, lines: &Lines<'_>) ->
         .fold(f64::MIN_POSITIVE, f64::max);
     let mut chart = ChartBuilder::on(area);
     let chart = chart.margin(10).x_label_area_size(40).y_label_area_size(50);
+    // The range of a single point would be empty.
     let range = least..greatest.max(least + f64::EPSILON);
     let height = 0.0..highest * 1.1;
     let axes = [x_axis, y_axis];

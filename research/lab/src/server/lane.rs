@@ -43,6 +43,7 @@ impl LoadConnection {
     /// Calls `write` to append the next requests and return their number. Call it once all others
     /// are done.
     pub fn fill(&mut self, write: impl FnOnce(&mut Vec<u8>) -> usize) -> usize {
+        debug_assert!(self.is_done(), "requests would be lost");
         self.out.clear();
         self.sent = 0;
         self.open = write(&mut self.out);
@@ -60,11 +61,13 @@ impl LoadConnection {
                     let bytes = &buffer[..count];
                     ended += self.replies.feed(bytes);
                     keep(bytes);
+                    // A short read has emptied the socket, so the next bytes raise an event.
                     if count < buffer.len() {
                         break;
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // An event will say when the connection is made.
                 Err(error) if error.kind() == ErrorKind::NotConnected => break,
                 Err(error) => ignore_interrupts(error)?,
             }
@@ -80,6 +83,7 @@ impl LoadConnection {
 
     /// Sends as much as the system takes.
     pub fn send(&mut self) -> io::Result<()> {
+        debug_assert!(self.sent <= self.out.len());
         while self.sent < self.out.len() {
             match self.stream.write(&self.out[self.sent..]) {
                 Ok(count) => self.sent += count,

@@ -66,6 +66,7 @@ pub fn drive(
             }
             if lane.is_done() {
                 let filled = lane.fill(|out| next(shape.pipeline, out));
+                debug_assert!(filled <= shape.pipeline);
                 *since = Instant::now();
                 if filled == 0 {
                     live -= 1;

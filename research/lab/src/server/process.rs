@@ -194,6 +194,7 @@ fn version_in(page: &str) -> Option<String> {
 }
 
 fn free_port() -> io::Result<u16> {
+    // If another program takes the port before the server does, the server fails to start.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(listener.local_addr()?.port())
 }

@@ -58,8 +58,10 @@ impl ReplyStreamParser {
                     self.skip = length as usize + 2;
                     return 0;
                 }
+                // A null has no bytes behind its line.
                 _ => {}
             },
+            // The array itself counts as a value, which ends with this line.
             b'*' => self.values += number().map_or(0, |count| count.max(0) as usize),
             b'-' => {
                 let text = || String::from_utf8_lossy(rest).into_owned();
@@ -71,6 +73,7 @@ impl ReplyStreamParser {
     }
 
     fn end_value(&mut self) -> usize {
+        debug_assert!(self.values > 0, "a value ends without a reply");
         self.values -= 1;
         usize::from(self.values == 0)
     }

@@ -69,6 +69,7 @@ impl ServerKeySpec {
 
     /// Returns the key, member or field of a number.
     fn name(self, number: u64) -> Vec<u8> {
+        debug_assert!(self.bytes >= ServerKeySpec::BYTES_MIN);
         format!("k{number:0digits$}", digits = self.bytes - 1).into_bytes()
     }
 
@@ -346,6 +347,7 @@ impl ServerTaskKind {
 /// Returns the longitude and latitude of a number below [`FIELDS`], on a grid of 800 columns.
 fn place(number: u64) -> (Vec<u8>, Vec<u8>) {
     const COLUMNS: u64 = 800;
+    debug_assert!(number < FIELDS, "place {number} is off the grid");
     let degrees = |count: u64, step: f64, least: f64| {
         format!("{:.4}", least + count as f64 * step).into_bytes()
     };

@@ -89,6 +89,7 @@ impl<F: LabForm> BenchEngine<F::Source> for NearfieldEngine<F> {
     }
 
     fn lanes(&mut self, threads: usize, batch: usize) -> Vec<NearfieldLane<'_, F>> {
+        debug_assert!(batch > 0);
         self.batches
             .resize_with(threads, || Batch::with_capacity(batch));
         let batches = self.batches.iter_mut();
@@ -295,5 +296,6 @@ fn wrong_answers<F: LabForm>(batch: &Batch<F>, tasks: &[BenchOperation<F::Key<'s
         position += 1;
         wrong += u64::from(!is_right);
     }
+    debug_assert_eq!(position, batch.len(), "an outcome belongs to no task");
     wrong
 }

@@ -121,6 +121,10 @@ impl DcartMeasurement<'_> {
     fn part(&self, thread: usize) -> &[(u32, DcartAction)] {
         let each = self.load.operations.len().div_ceil(self.threads);
         let all = &self.load.operations;
+        debug_assert!(
+            each * self.threads >= all.len(),
+            "an operation has no thread"
+        );
         &all[all.len().min(thread * each)..all.len().min((thread + 1) * each)]
     }
 
@@ -198,8 +202,10 @@ impl DcartMeasurement<'_> {
                     first: "a key that was loaded is absent".to_owned(),
                 });
             }
+            // Times are summed over threads, so this is the rate of one, times their number.
             rates.push(operations as f64 / time.as_secs_f64() * self.threads as f64);
         }
+        debug_assert_eq!(rates.len(), REPETITIONS);
         rates.sort_by(f64::total_cmp);
         Ok(rates[REPETITIONS / 2])
     }

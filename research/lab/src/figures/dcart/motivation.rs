@@ -309,6 +309,7 @@ pub(super) fn hottest(figure: &Figure, scale: &DcartScale) -> Vec<FigureJob> {
                 nodes.extend(walked.nodes_of(number));
             }
             let mut counts: Vec<u64> = counts.into_values().collect();
+            debug_assert!(counts.len() <= nodes.len(), "a visited node is not counted");
             counts.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
             let all = counts.iter().sum::<u64>().max(1) as f64;
             let point = |part: f64| {

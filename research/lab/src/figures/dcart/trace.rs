@@ -53,6 +53,8 @@ pub(super) fn read(path: &Path) -> Result<TraceWorkload, LabError> {
         let number = match numbers.get(&key) {
             Some(number) => *number,
             None => {
+                // There are at most as many keys as operations.
+                debug_assert!(keys.len() <= OPERATIONS_MAX);
                 let number = keys.len() as u32;
                 bytes += 4 * key.len();
                 numbers.insert(key.clone(), number);

@@ -196,6 +196,7 @@ fn ask(
         }
     }
     let counted = &mut took[scale.warming..];
+    debug_assert!(!counted.is_empty(), "no batch counts");
     counted.sort_unstable();
     Ok(counted[counted.len() / 2])
 }

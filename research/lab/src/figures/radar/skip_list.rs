@@ -394,6 +394,7 @@ impl<I: OrderedIndex<Words>, P: PeerMap<u64>> PimBenchPair<'_, I, P> {
             self.go_on()?;
             expected.clear();
             // Draws are a whole number of batches.
+            debug_assert!(*next + size <= draws.len());
             for draw in &draws[*next..*next + size] {
                 let (before, after) = match draw.overwrites {
                     true => {
@@ -439,6 +440,7 @@ impl<I: OrderedIndex<Words>, P: PeerMap<u64>> PimBenchPair<'_, I, P> {
         next_stride: &AtomicUsize,
         time: Option<Duration>,
     ) -> Result<PimBenchTurn, PointError> {
+        debug_assert!(!calls.is_empty(), "threads would have nothing to take");
         let strides = calls.len().div_ceil(STRIDE);
         let sessions = self.peer.sessions(self.threads);
         let interrupt = self.interrupt;
