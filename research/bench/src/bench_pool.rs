@@ -318,7 +318,7 @@ impl PoolBench {
     /// Draws one of the keys.
     fn draw(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        // The upper half of a product is a number below the factor, without the bias of a remainder.
+        // The upper half of the product is below the factor, without the bias of a remainder.
         let number = ((u128::from(key(self.random)) * u128::from(self.keys)) >> 64) as u64;
         debug_assert!(number <= self.keys.saturating_sub(1));
         key(number)

@@ -187,6 +187,7 @@ fn limit_of(known: &mut Vec<Limit>, keys: usize, threads: usize) -> Result<Limit
         lines_mops: 0.0,
         huge_page_share: 0.0,
     };
+    // Threads share caches and bandwidth, so all measure at the same time.
     for limit in together(vec![(); threads], measure) {
         let limit = limit?;
         let share = limit.huge_page_bytes as f64 / limit.buffer_bytes as f64;

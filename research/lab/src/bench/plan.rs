@@ -124,6 +124,7 @@ impl BenchPlan {
     fn add(&mut self, request: &BenchRequest, keys: &KeySetSpec, count: Option<u64>) {
         for &mix in &request.mixes {
             let distributions = match (mix, request.distributions.as_slice()) {
+                // A load inserts each key once, in the order of the set.
                 (Mix::Load, _) | (_, []) => &[mix.distribution_default()][..],
                 (_, distributions) => distributions,
             };

@@ -90,6 +90,7 @@ impl PointerChainBuffer {
     /// been written; 0 if the system does not report it.
     pub(super) fn huge_page_bytes(&self) -> u64 {
         let start = self.lines as u64;
+        // The system may have joined the buffer with other mappings.
         let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
         huge_bytes_of(&smaps, start..start + self.bytes()).min(self.bytes())
     }

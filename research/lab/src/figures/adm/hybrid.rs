@@ -95,6 +95,7 @@ impl Hybrid {
     pub(super) fn finish(self, powered: [bool; 2]) -> HybridCost {
         let time = self.picoseconds;
         let reports = self.memories.map(|memory| {
+            // Both end at the same time, so that each has background energy for the whole run.
             let clock = time.div_ceil(memory.parameters().t_ck_ps);
             memory.finish_at(clock)
         });

@@ -103,6 +103,7 @@ impl<'l, P: TieringPolicy> AdmRun<'l, P> {
             let hybrid = hybrid.map_err(|error| PointError::Missing(error.to_string()))?;
             run.memories.push(hybrid);
         }
+        // The order decides which objects the fast memory has room for.
         for key in placement.order(load) {
             let bytes = load.kind.bytes(values[key]);
             let object = run.store.insert(bytes, 0);
@@ -184,6 +185,7 @@ impl<'l, P: TieringPolicy> AdmRun<'l, P> {
             };
             self.access(tier, address + begin, address + end, access);
         }
+        // A policy moves an object after its use, which the memory before has served.
         if let Some(target) = self.store.request(object, by).moved_to {
             self.moved(object, target);
         }
@@ -251,6 +253,7 @@ impl<'l, P: TieringPolicy> AdmRun<'l, P> {
             self.walked_due -= 1.0;
             self.copies.extend(self.walked.pop_front());
         }
+        // Outside of windows the model executes neither requests nor copies.
         while let Some(copy) = self.copies.pop_front() {
             if sampled {
                 let (from, source) = copy.from;

@@ -20,6 +20,7 @@ fn kept(
     x: impl Fn(&PhaseOutcome) -> Quantity + Send + 'static,
 ) -> FigureJob {
     let setup = ChimeSetup {
+        // Others would cache the same.
         compute_nodes: 1,
         ..setup
     };

@@ -25,6 +25,7 @@ fn steps(
         let point = |(place, &mix): (usize, &Mix)| {
             let warming = match (place, mix) {
                 (0, _) => warming(&contender, scale, scale.keys / 2),
+                // Only D has other hot keys than the workloads before it.
                 (_, Mix::YcsbD) => CacheWarming::Operations(scale.keys / 8),
                 _ => CacheWarming::None,
             };

@@ -83,6 +83,7 @@ impl PhaseMeter {
         if number > first && number <= last {
             self.durations.borrow_mut().record(now - begin);
         }
+        // A failure of one task ends the others, too.
         self.error.borrow().is_none()
     }
 

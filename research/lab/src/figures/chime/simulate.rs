@@ -158,6 +158,7 @@ impl<'s, S: PoolIndexSystem> SimulatedIndex<'s, S> {
         };
         if image.is_none() {
             stage.fill(system)?;
+            // Many jobs differ only in their caches, and begin with the same nodes.
             kept.keep(what, stage.allocated_bytes() as usize, || {
                 stage.simulation.image()
             });
@@ -385,6 +386,7 @@ impl<'s, S: PoolIndexSystem> SimulatedIndex<'s, S> {
         meter.start(started);
         let interrupt = self.interrupt.clone();
         let watched = Rc::clone(&meter);
+        // Clients that wait for each other would let virtual time pass for ever.
         let waiting = self.simulation.run_until(|now| {
             interrupt.is_raised() || watched.is_over() || now > watched.last() + PATIENCE
         });

@@ -28,6 +28,7 @@ fn reads(
         let warming = warming(&contender, scale, scale.keys * scale.warming);
         let point = |(place, &number): (usize, &usize)| {
             let phase = ChimePhase::of(scale, Mix::YcsbC, number);
+            // Later points find the caches of the first.
             let phase = phase.warmed(if place == 0 {
                 warming
             } else {

@@ -32,8 +32,8 @@ fn rate(scale: &ChimeScale, posts: &Posts) -> f64 {
                     for post in &posts {
                         let mut buffers: Vec<Vec<u8>> =
                             post.iter().map(|&bytes| vec![0; bytes]).collect();
-                        // Primes scatter the reads. They begin in the lower half, so that the longest
-                        // one ends within the memory.
+                        // Primes scatter the reads, which begin in the lower half so that the
+                        // longest one ends within the memory.
                         debug_assert!(post.iter().all(|&bytes| bytes <= MEMORY / 2));
                         let spot = (client as usize * 7919 + task * 104_729 + number) * 64;
                         let from = GlobalAddress::new(NodeId(0), (spot % (MEMORY / 2)) as u64);

@@ -94,10 +94,11 @@ fn lines(span: MemorySpan) -> std::ops::Range<u64> {
     span.address / 64..end.div_ceil(64)
 }
 
-/// Returns the bytes of a node that an operation needs (a byte of the key and the pointer to the
-/// child, or a leaf), and the number of lines that it reads for them.
+/// Returns the bytes of a node that an operation needs, and the number of lines that it reads for
+/// them.
 fn needed(visit: &DcartVisit) -> (u64, u64) {
     let bytes = match visit.matches {
+        // A byte of the key, and the pointer to the child.
         true => 9,
         false => u64::from(visit.first.bytes),
     };

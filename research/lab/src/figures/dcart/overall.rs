@@ -97,6 +97,7 @@ fn modelled_job(one: DcartWorkloadKind, scale: &DcartScale) -> FigureJob {
             job.rows.extend(rows_of(name, &workload(one), &report));
             job.end_phase();
         }
+        // The next tree needs as much memory for its recording.
         drop(executed);
         let report =
             ExecutedWorkload::on_blocks(&load, job.interrupt)?.on(ours(&scale), job.interrupt)?;

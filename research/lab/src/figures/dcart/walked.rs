@@ -35,6 +35,7 @@ impl<'l, W: Walker> RecordedTree<'l, W> {
         let mut walker = W::default();
         let mut batch = Batch::<W::Form>::new();
         let numbers: Vec<u32> = (0..load.loaded()).collect();
+        // A second pass gives nodes their places, when the tree has its final form.
         for reads in [false, true] {
             for chunk in numbers.chunks(CHUNK) {
                 if interrupt.is_raised() {
@@ -89,6 +90,7 @@ impl<'l, W: Walker> RecordedTree<'l, W> {
                 DcartAction::Get => batch.get(key),
             };
         }
+        // Before the tree runs: its recording is replaced even if the batch fails.
         self.begin = begin;
         self.walker.execute(&mut batch)?;
         self.changed.clear();

@@ -160,6 +160,7 @@ struct DcartPackedKeys {
 impl DcartPackedKeys {
     fn get(&self, number: usize) -> &[u8] {
         let begin = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        debug_assert!(begin <= self.ends[number]);
         &self.bytes[begin..self.ends[number]]
     }
 }
@@ -189,6 +190,7 @@ impl DcartWorkload {
         };
         let streams = streams.generate()?;
         let stream = streams.threads().iter().flat_map(|stream| stream.iter());
+        // DCART's mixes have reads and updates only.
         let operations = stream.map(|op| match op {
             Op::Read(key) | Op::Scan(key, _) => (key as u32, DcartAction::Get),
             Op::Update(key) | Op::Insert(key) | Op::ReadModifyWrite(key) => {
@@ -246,6 +248,7 @@ impl DcartWorkload {
                 (*number, *action) = (next, DcartAction::Insert);
                 next += 1;
             } else {
+                // The last tenth may not be inserted yet.
                 *number %= self.loaded;
                 *action = DcartAction::Get;
             }

@@ -259,6 +259,7 @@ impl PulseRequestGenerator {
         match &self.zipf {
             Some(zipf) => {
                 let rank = zipf.sample(&mut self.random) as u64 - 1;
+                // Rounding at the upper end may give one rank too many.
                 self.scatter.at(rank.min(self.count - 1))
             }
             None => self.random.random_range(0..self.count),

@@ -242,7 +242,7 @@ impl PulseRun<'_> {
         let interrupt = self.interrupt;
         let next = || {
             left = left.checked_sub(1)?;
-            // Requests in flight still end, so that the rack comes to rest.
+            // Requests in flight still end, and leave the nodes idle.
             if interrupt.is_raised() {
                 return None;
             }

@@ -43,6 +43,7 @@ pub(super) fn fewest(
     };
     debug_assert!(most > 0);
     let best = run(most)?;
+    // Rates grow with the number of cores, so halving finds the least number.
     let (mut low, mut high, mut found) = (1, most, best.clone());
     while low < high {
         let middle = low + (high - low) / 2;

@@ -161,6 +161,7 @@ fn results(
     let alone = run(setup(WIRED_TIGER, prototype))?.latency_ns;
     let by_rpc = run(setup(WIRED_TIGER, rpc))?.latency_ns;
     let paged = {
+        // Locked while they are counted, so that other jobs wait instead of counting them, too.
         let mut known = faults.lock().unwrap_or_else(PoisonError::into_inner);
         match *known {
             Some(paged) => paged,

@@ -123,6 +123,7 @@ fn faults(
     scale: &PulseScale,
     interrupt: &Interrupt,
 ) -> Result<RequestPagingMeans, PointError> {
+    // Without swapped memory there is no fault.
     if at_caller == ALL {
         return Ok(RequestPagingMeans::default());
     }
@@ -163,6 +164,7 @@ pub(super) fn jobs(figure: &Figure, scale: &PulseScale) -> Vec<FigureJob> {
                 for (&at_caller, published) in AT_CALLER.iter().zip(published) {
                     let application = (study.application)(choice);
                     let paged = faults(application, at_caller, &scale, run.interrupt)?;
+                    // From the first point: the least memory, with uniform keys.
                     let times: &SwapRequestTimes = times.get_or_insert_with(|| study.times(&paged));
                     let mut add = |peer: &str, y| {
                         let row: Row = row(figure, study.name, peer, x(at_caller), y);

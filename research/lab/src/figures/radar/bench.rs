@@ -202,6 +202,7 @@ impl RadarBench {
                     first,
                 });
             }
+            // After the check: positions change, and expected outcomes refer to the old ones.
             self.data.settle();
             moments.push(self.moment());
             if interrupt.is_raised() {

@@ -109,6 +109,7 @@ pub(super) fn variants() -> Vec<DeviceVariant> {
     let word = own.dma.read_latency + 8.0 * own.dma.latency_per_byte;
     for nanoseconds in [14.0, 100.0, 231.4] {
         let cycles = nanoseconds * own.cycles_per_second / 1e9;
+        // Only the fixed part of a copy varies, and it cannot be negative.
         let fixed = own.dma.read_latency - (word - cycles).max(0.0);
         let part = (fixed / own.dma.read_latency).clamp(0.0, 1.0);
         let dma = Dma {
@@ -182,6 +183,7 @@ pub(super) fn rows(
     degree: f64,
     variants: &[DeviceVariant],
 ) -> Vec<Row> {
+    debug_assert!(variants.len() <= outcome.clocks());
     let first = outcome.clocks() - variants.len();
     let row = |(number, variant): (usize, &DeviceVariant)| {
         let row = outcome.row(FIGURE, name, first + number, variant.x.clone());

@@ -186,7 +186,9 @@ impl Chooser<'_> {
                 let segment = u128::from(order.at(shares.rank(random)));
                 let start = |segment: u128| (segment << 64) / segments;
                 let width = (start(segment + 1) - start(segment)).max(1);
+                // The upper half of the product is uniform below the width.
                 let offset = (u128::from(random.random::<u64>()) * width) >> 64;
+                debug_assert!(offset < width);
                 (start(segment) + offset) as u64
             }
             _ => data.key(self.existing(data, random)),

@@ -375,6 +375,7 @@ pub(super) fn measure<A: RemoteApplication>(
 /// Models RPC with a core at the memory node that is slower by a factor, from the measured RPC.
 fn on_slow_core(rpc: &ReportRow<DeploymentResult>, slowdown: f64) -> ReportRow<DeploymentResult> {
     let node_us = rpc.detail.node_us.map(|node_us| node_us * slowdown);
+    // The measured latency includes the node's time on this machine; only the rest is added.
     let more = node_us.unwrap_or(0.0) * (1.0 - 1.0 / slowdown) * 1e3;
     let later = |nanoseconds: u64| nanoseconds + more as u64;
     let rate_max = node_us.map_or(f64::INFINITY, |node_us| 1.0 / node_us);

@@ -135,6 +135,7 @@ fn key(number: u64) -> [u8; KEY_BYTES as usize] {
         }
         rest /= 10;
     }
+    debug_assert_eq!(rest, 0, "a key has twelve digits");
     key
 }
 
@@ -171,6 +172,7 @@ impl ZipfKeyDraws {
     fn draw(&mut self) -> u64 {
         loop {
             let rank = self.zipf.sample(&mut self.random) as u64 - 1;
+            // Zipf's distribution of fewer ranks is this one, drawn again outside of them.
             if rank < self.ranks {
                 return self.scatter.at(rank);
             }

@@ -20,6 +20,7 @@ pub(super) fn generate(count: usize, progress: Progress<'_>) -> ByteStringList {
     for number in 0..count {
         key.clear();
         write!(key, "{number:0KEY_BYTES$}").expect("a vector takes all bytes");
+        debug_assert_eq!(key.len(), KEY_BYTES);
         strings.push(&key);
         if strings.len().is_multiple_of(REPORT_INTERVAL) {
             progress(strings.len() as u64, count as u64);

@@ -102,6 +102,7 @@ fn shares(blocks: usize, random: &mut Random) -> Vec<(u8, usize)> {
     let mut shares: Vec<(u8, usize)> = Vec::with_capacity(weights.len());
     for (byte, weight) in weights {
         sum += weight;
+        // Sums are rounded instead of parts, so that the parts add up to all blocks.
         let upto = (sum / total * blocks as f64).round() as usize;
         shares.push((byte, upto - dealt));
         dealt = upto;

@@ -95,6 +95,7 @@ impl Language {
         }
         let place = random.random_range(0..STEMS_KEPT);
         let kept = &stems[place];
+        debug_assert!(kept.is_ascii(), "a stem is cut at any byte");
         let mut stem = String::new();
         if (4..10).contains(&kept.len()) && random.random_ratio(5, 8) {
             stem.push_str(&kept[..random.random_range(3..=kept.len())]);

@@ -100,6 +100,7 @@ impl KeySetSpec {
         if let KeySetSpec::File(path) = self {
             let count = self.checked(count.unwrap_or(u64::MAX))?;
             let mut set = file::read(path, progress)?;
+            // Shuffled first, so that a smaller set has keys of all parts of the file.
             set.shuffle(seed);
             set.truncate(count);
             return Ok(set);

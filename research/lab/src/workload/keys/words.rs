@@ -37,6 +37,7 @@ pub(super) fn generate(count: usize, seed: u64, progress: Progress<'_>) -> ByteS
             }
         }
     }
+    // Its memory is free before the words are copied.
     drop(seen);
     words.shuffled(seed)
 }

@@ -187,6 +187,7 @@ impl RadarFrontServer {
         };
         let took = start.elapsed().as_nanos() as u64;
         self.shared.executing.fetch_add(took, Ordering::AcqRel);
+        // An index refuses a batch as a whole.
         if let Err(error) = executed {
             for (_, _, answer) in &mut self.answers {
                 *answer = RadarReplyForm::Error(format!("ERR {error}"));

@@ -70,12 +70,14 @@ impl NodeCallClient {
             let sent = Instant::now();
             while let Some(left) = wait.checked_sub(sent.elapsed()) {
                 let received = self.socket.receive_datagram(&mut self.buffer, Some(left))?;
+                // A late reply to an earlier call has that call's number.
                 if let Some((length, _)) = received
                     && self.buffer.starts_with(&self.number.to_le_bytes())
                 {
                     break 'answered length;
                 }
             }
+            // The node may be busy, and more copies of the call would only delay it.
             wait *= 2;
         };
         match self.buffer.get(8..length) {

@@ -24,6 +24,7 @@ pub(in super::super) fn serve(
         let Some((length, from)) = socket.receive_datagram(&mut buffer, Some(LOOK))? else {
             continue;
         };
+        // Without a number there is no call to reply to.
         let Some((number, call)) = decode(buffer.get(..length).unwrap_or_default()) else {
             continue;
         };

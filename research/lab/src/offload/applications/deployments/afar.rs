@@ -63,12 +63,14 @@ pub(super) fn insert<D: Deployment + ?Sized>(
         failure: RefCell::default(),
     };
     let inserted = tree.insert(&mut afar, key, value);
+    // The tree only knows that a node was not read; this is the cause.
     if let Some(failure) = afar.failure.take() {
         return Err(failure);
     }
     inserted?;
     let blocks = afar.blocks.into_inner();
     let changed = blocks.iter().filter(|(_, block)| block.is_changed);
+    // The caller holds the tree's lock, so no reader sees only some of these writes.
     for (&address, block) in changed {
         deployment.access(address, ObjectAccess::Write(&block.bytes))?;
     }
@@ -81,6 +83,7 @@ impl<D: Deployment + ?Sized> Afar<'_, D> {
         address: u64,
         act: impl FnOnce(&mut RemoteHeapBlock, usize) -> R,
     ) -> Result<R, HeapError> {
+        debug_assert!(address.is_multiple_of(8), "a word is within one block");
         let at = address - address % BLOCK;
         let mut blocks = self.blocks.borrow_mut();
         let block = match blocks.entry(at) {
