@@ -130,6 +130,7 @@ fn report(
             turn: arguments.seconds,
         },
     };
+    debug_assert!(plan.nodes > 0 && plan.callers > 0 && plan.rounds > 0);
     print(&format!(
         "{:<17} {:<20} {:>12} {:>11} {:>11} {:>11} {:>13} {:>8} {:>12}",
         "application",

@@ -104,6 +104,7 @@ pub(crate) fn run(arguments: &BenchOffloadArguments) -> ExitCode {
     match report(arguments, &interrupt) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => match error.downcast_ref() {
+            // The report is written at the end only.
             Some(OffloadError::Interrupted) => interrupted("nothing was finished before"),
             _ => fail(error),
         },
@@ -133,6 +134,7 @@ fn report(
             arguments.seconds
         },
     };
+    debug_assert!(plan.rounds > 0 && plan.slots > 0, "the flags have bounds");
     let say = &mut |step: &str| eprintln!("{step}");
     let lookups = measure(&plan, interrupt, say)?;
     show_lookups(&lookups);
@@ -143,6 +145,7 @@ fn report(
         rounds,
         turn,
     };
+    // Without UCX the other measurements are still wanted.
     let pool_aggregate = present(measure_aggregate(&aggregate_plan, interrupt, say))?;
     if let Some(row) = &pool_aggregate {
         show_aggregate(&row.detail);

@@ -85,6 +85,7 @@ fn measure(arguments: &BenchPimArguments) -> Result<bool, Failure> {
         rounds: arguments.rounds as usize,
         turn: arguments.seconds,
     };
+    debug_assert!(plan.rounds > 0 && plan.batch > 0, "the flags have bounds");
     print(&format!(
         "{:<30} {:>12} {:>7} {:>14} {:>7} {:>6}",
         "workload", "modules M/s", "spread", "skip list M/s", "spread", "ratio"

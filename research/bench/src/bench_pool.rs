@@ -245,6 +245,7 @@ impl PoolBench {
         })?;
         self.row("insert", 1, |bench| {
             let key = bench.draw();
+            // All keys exist, so that an insert returns the value before.
             check(bench.map.insert(key, value(key))?, key)?;
             Ok(1)
         })?;

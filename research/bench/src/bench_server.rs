@@ -184,6 +184,7 @@ fn measure(arguments: &BenchServerArguments) -> Result<(), Box<dyn std::error::E
 
 /// Returns the contests, one for each task, number of keys and size of values.
 fn plans(arguments: &BenchServerArguments) -> Vec<Contest> {
+    debug_assert!(arguments.key_bytes >= ServerKeySpec::BYTES_MIN);
     let mut plans = Vec::new();
     for &task in &arguments.task {
         debug_assert!(!arguments.keys.is_empty(), "the flag has a default");

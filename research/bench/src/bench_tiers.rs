@@ -135,6 +135,7 @@ fn measure(arguments: &BenchTiersArguments) -> Result<bool, Failure> {
         file_bytes: arguments.file_bytes,
         depth: usize::from(arguments.depth),
     };
+    debug_assert!(plan.rounds > 0 && plan.depth > 0, "the flags have bounds");
     let mut report = BenchTiersReport {
         commit: commit(),
         machine: MachineProperties::here(),

@@ -154,6 +154,7 @@ fn send(path: &Path, mut replay: Replay) -> Result<DramReport, Box<dyn Error>> {
         read: Rc::clone(&progress.read),
     };
     let mut reader = BufReader::with_capacity(1 << 16, counted);
+    // By its first bytes, because its name may have any ending.
     let is_gzip = reader
         .fill_buf()
         .map_err(|error| named(&error))?
@@ -214,6 +215,7 @@ impl DramReplayProgress {
             && self.shown.elapsed() > Duration::from_millis(500)
             && std::io::stderr().is_terminal()
         {
+            // A pipe has no length.
             let percent = (100 * self.read.get()).checked_div(self.bytes).unwrap_or(0);
             let millions = self.requests as f64 / 1e6;
             eprint!("\r{percent:3} % of the trace, {millions:.1} million requests");

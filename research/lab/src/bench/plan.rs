@@ -175,6 +175,7 @@ fn check(request: &BenchRequest) -> Result<(), LabError> {
         }
     }
     for &count in &request.counts {
+        // A file gives all its keys, even if more are requested.
         for keys in request
             .keys
             .iter()

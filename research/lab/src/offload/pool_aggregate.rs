@@ -188,6 +188,7 @@ fn serve(
             let mut programs =
                 OffloadNode::new(&memory, keys, NodeSettings::default()).in_turn(&turn);
             let served = serve_node(&mut programs, &socket, None, stop);
+            // After a failure here, the other thread must not serve for ever.
             stop.store(true, Ordering::Relaxed);
             served
         });

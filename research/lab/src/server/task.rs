@@ -159,6 +159,7 @@ impl ServerTaskKind {
             count: 0,
             bytes: ServerKeySpec::BYTES_MIN,
         };
+        // A task with data of its own prepares them for any number of keys.
         self.preparations(none) == 0
     }
 
@@ -176,6 +177,7 @@ impl ServerTaskKind {
             | ServerTaskKind::Incr
             | ServerTaskKind::Knearest => {
                 let key = keys.name(scatter(position, keys.count));
+                // INCR refuses a value that is no number.
                 let value = if self == ServerTaskKind::Incr {
                     b"1000"
                 } else {

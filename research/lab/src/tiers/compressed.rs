@@ -182,6 +182,7 @@ impl CompressedReadSide<'_> {
                     }
                     CompressedReadSide::Hot(values) => {
                         let at = random.random_range(0..values.len());
+                        // The tier copies into this buffer, too.
                         out.extend_from_slice(&values[at]);
                     }
                 }

@@ -94,6 +94,7 @@ pub fn files(
     let method = Method::here();
     let bare = FileReadSide::Bare(&file, &extents, method);
     let mut sides = vec![FileReadSide::Tier(&tiers, &places), bare];
+    // The kernel may refuse rings.
     sides.extend(
         TierReadRing::new(plan.depth)
             .is_ok()

@@ -196,6 +196,7 @@ impl StreamSpec {
     /// replayed.
     fn kinds_of(&self, thread: usize) -> impl Iterator<Item = MixOperationKind> + use<> {
         let shares = self.mix.shares();
+        // Even purposes are for kinds and odd ones for keys.
         let mut random = random(self.seed, 2 * thread as u64);
         std::iter::repeat_with(move || {
             MixOperationKind::of_percentile(shares, random.random_range(0..100))

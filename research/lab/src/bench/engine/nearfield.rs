@@ -161,6 +161,7 @@ impl<F: LabForm> NearfieldLane<'_, F> {
         let mut wrong = 0;
         for chunk in tasks.chunks(self.size) {
             self.fill(chunk, version);
+            // Latencies are those of the index. Filling counts in the rate, which has all of `run`.
             let start = Instant::now();
             self.index.execute(self.batch)?;
             durations.record(start.elapsed());
@@ -246,6 +247,7 @@ impl<F: LabForm> NearfieldLane<'_, F> {
                     ControlFlow::Break(())
                 }
             });
+        // A sum without a use would let the compiler leave out the reads of values.
         black_box(sum);
         count > 0
     }
@@ -280,6 +282,7 @@ fn wrong_answers<F: LabForm>(batch: &Batch<F>, tasks: &[BenchOperation<F::Key<'s
     let value = |position| batch.value(position).map(F::read);
     for task in tasks {
         let is_right = match task.verb {
+            // An update returns the value before, which is of any version.
             BenchOperationKind::Get | BenchOperationKind::Update => task.has_value(value(position)),
             BenchOperationKind::Insert => true,
             BenchOperationKind::Scan(limit) => {

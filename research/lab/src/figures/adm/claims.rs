@@ -96,6 +96,7 @@ fn ours(rows: &[Row], source: AdmClaimSource) -> Option<f64> {
         Moving(one, other) => {
             let after = |placement: AdmPlacement| {
                 let rows = of(rows, "moving", placement.name());
+                // In the first minute policies find the hot objects.
                 let shares = rows.filter(|row| row.detail.x.value > 60.0);
                 mean(&shares.map(|row| row.detail.y.value).collect::<Vec<_>>())
             };

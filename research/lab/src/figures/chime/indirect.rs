@@ -109,6 +109,7 @@ impl<S: PoolIndexSystem + 'static> PoolIndexSystem for Indirect<S> {
 }
 
 fn block(value: &[u8]) -> Vec<u8> {
+    // Keys are whole in their entries, so the block has no rest of one.
     let lengths = [0, value.len() as u64].map(u64::to_le_bytes);
     [lengths.as_flattened(), value].concat()
 }

@@ -254,6 +254,7 @@ impl DcartMeasurement<'_> {
                     DcartAction::Remove => index.remove_pinned(&guard, key),
                     DcartAction::Get => index
                         .read_pinned(&guard, key, |value| {
+                            // The read of an unused value could be left out.
                             std::hint::black_box(value);
                         })
                         .is_some(),
@@ -262,6 +263,7 @@ impl DcartMeasurement<'_> {
             }
             Ok((thread_cpu_time() - begin, wrong))
         })?;
+        // Counting takes time, so it has a run of its own.
         let [matches, contentions] =
             self.counts::<F>(|batch, counters| index.execute_counted(batch, counters))?;
         Ok(MeasuredRates {

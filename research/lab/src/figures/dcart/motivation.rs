@@ -66,6 +66,7 @@ pub(super) fn redundant(figure: &Figure, scale: &DcartScale) -> Vec<FigureJob> {
             let (mut visits, mut distinct, mut walk) = (0, 0, DcartWalk::default());
             let mut seen = FxHashSet::default();
             for operation in 0..load.operations.len() {
+                // Only operations in flight at the same time could share a visit.
                 if operation % WINDOW == 0 {
                     seen.clear();
                 }
@@ -300,6 +301,7 @@ pub(super) fn hottest(figure: &Figure, scale: &DcartScale) -> Vec<FigureJob> {
             for operation in 0..load.operations.len() {
                 walk.clear();
                 walked.execute(operation, &mut walk);
+                // A leaf is visited as often as its key, so leaves would only show the distribution.
                 for visit in walk.visits().iter().filter(|visit| visit.matches) {
                     *counts.entry(visit.node).or_default() += 1;
                     nodes.insert(visit.node);

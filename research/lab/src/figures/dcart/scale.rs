@@ -94,6 +94,7 @@ impl DcartScale {
     /// `File` if it cannot be opened, `DcartTrace` if it does not parse, `OutOfRange` if it has no
     /// operations or too many, and `OutOfMemory`.
     pub fn with_trace(self, path: PathBuf) -> Result<DcartScale, LabError> {
+        // Only a check: a bad file is refused before anything is run.
         trace::read(&path)?;
         Ok(DcartScale {
             trace: Some(path),

@@ -347,6 +347,7 @@ impl PulseRequestGenerator {
         };
         let measurements = seconds * HERTZ;
         debug_assert!(measurements < self.count);
+        // A window ends at the time of the measurement behind it.
         let first = self.chosen().min(self.count - measurements - 1);
         let (begin, _) = series.entry_at(first);
         let (end, _) = series.entry_at(first + measurements);
@@ -412,6 +413,7 @@ pub(super) fn mistake(
     };
     let is_right = match expected {
         ExpectedResult::Pairs(values) => {
+            // A value that stands for an absent key would prove nothing.
             !values.contains(&ABSENT) && words(PAIRS, 16, values.len()) == *values
         }
         ExpectedResult::Values(values) => words(VALUES, 8, values.len()) == *values,

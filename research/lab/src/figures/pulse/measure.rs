@@ -152,6 +152,7 @@ pub(super) fn measure(
             let nodes = tables
                 .into_iter()
                 .map(|table| Cores::new(parameters, table));
+            // Calls have no switch that would forward them to the next node.
             let (mut outcome, nodes) = run.play(nodes.collect(), RackForwarder::Caller)?;
             let bytes = nodes.iter().map(Cores::bytes).sum::<u64>() as f64;
             outcome.memory(bytes, setup.memory_nodes, requests);
@@ -254,6 +255,7 @@ impl PulseRun<'_> {
         let (mut wrong, mut first) = (0, String::new());
         rack.run(self.setup.under_way, next, |answer| {
             debug_assert!(answer.begun <= answer.done);
+            // The rack does not know the caller's own work on a response.
             let nanoseconds = (answer.done - answer.begun).as_nanoseconds() + own_ns;
             sum_ns += nanoseconds;
             durations.record(Duration::from_nanos(nanoseconds as u64));

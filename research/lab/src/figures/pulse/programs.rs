@@ -14,6 +14,8 @@ pub(super) const PAIRS: usize = 24;
 /// The most values of a scan. The next constant is their offset in the scratchpad.
 pub(super) const SCAN_MAX: usize = 100;
 pub(super) const VALUES: usize = 24;
+// Masks of the programs keep offsets within the scratchpad.
+const _: () = assert!(KEYS.is_power_of_two() && SCAN_MAX <= 128);
 /// The value that stands for an absent key.
 pub(super) const ABSENT: u64 = u64::MAX;
 
@@ -30,6 +32,7 @@ fn verified(text: &str, scratchpad: usize) -> Result<Arc<TraversalProgram>, LabE
 /// Scratchpad: offset of the present pair, offset of the end, the new value or zero, pairs.
 pub(super) fn look_up() -> Result<Arc<TraversalProgram>, LabError> {
     let (head, key) = (PAIRS, PAIRS + 8);
+    // Also a mask, because the verifier needs a bound of each offset.
     let last = 16 * (KEYS - 1);
     let text = format!(
         "   ldxdw r6, [r2]

@@ -112,6 +112,7 @@ impl RadarBench {
                 return Err(PointError::Interrupted);
             }
         }
+        // A word that occurs twice in a document is one key.
         let data = ExpectedEntries::new(keys);
         let found = index.len();
         if found != data.len() {
@@ -223,6 +224,7 @@ impl RadarBench {
     ) -> Result<RadarBatchCosts, PointError> {
         let moments = self.run(phase, interrupt)?;
         let counted = &moments[self.scale.warming..];
+        // Also of the batches that do not count: the bound holds for any batch.
         let rounds = moments.windows(2).map(|pair| rounds(&pair[0], &pair[1]));
         Ok(RadarBatchCosts {
             rounds_max: rounds.max().unwrap_or(0),
@@ -381,6 +383,7 @@ impl RadarBatchCosts {
         let bytes = |count: [u64; 2]| count.map(each);
         let moved = counters.moved_bytes.iter().sum();
         let joules = parameters.joules(counters.kernels, moved);
+        // The mean over all modules, including those without work.
         let kernels = counters.kernels.as_nanoseconds() / self.modules as f64;
         row::ModuleWorkCounts {
             batches: self.batches as u64,

@@ -311,6 +311,7 @@ fn ours(scale: &RadarScale, rows: &[Row], source: RadarClaimSource) -> Option<f6
     match source {
         Most(one, other) => greatest(micro(one, other).map(|(.., ratio)| ratio)),
         Least(one, others) => {
+            // The paper itself excepts these from its claim.
             let is_excepted = |other: &str, panel: &str, degree: f64| {
                 let scans = panel == Scan.name() && degree == 0.0;
                 scans && other.starts_with(RANGE_PARTITION.name)
@@ -345,6 +346,7 @@ fn ours(scale: &RadarScale, rows: &[Row], source: RadarClaimSource) -> Option<f6
             Some(memory(one)? / memory(other)?)
         }
         Greatest(peer, amount) => {
+            // Of all figures, because the claim is of any batch.
             let works = of_all(rows, peer).filter_map(|row| row.detail.work.as_ref());
             greatest(works.map(amount))
         }
@@ -371,6 +373,7 @@ fn ours(scale: &RadarScale, rows: &[Row], source: RadarClaimSource) -> Option<f6
                 let queries = [Get, Predecessor, Scan];
                 queries.iter().any(|verb| verb.name() == panel) != changes
             };
+            // Modelled rates over measured ones; the text of the claim says so.
             greatest(peers(rows, "cpu").flat_map(|peer| {
                 let ratios = ratios(rows, ["10", "cpu"], RADAR.name, peer);
                 ratios.filter_map(|(panel, _, ratio)| is_wanted(panel).then_some(ratio))
@@ -413,6 +416,7 @@ fn ours(scale: &RadarScale, rows: &[Row], source: RadarClaimSource) -> Option<f6
                 spans.map(|row| row.detail.y.value).sum::<f64>()
             };
             let working = total(heights::WORKING, NumberOrigin::Modelled);
+            // Without spans of modules figure 7 was not run.
             (working > 0.0).then(|| total(heights::TRAINING, NumberOrigin::Measured) / working)
         }
     }

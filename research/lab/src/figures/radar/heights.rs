@@ -92,6 +92,7 @@ impl HeightRun {
         let (own, of) = (long(scale, &self.skew), figures.clone());
         let name = self.contender.name;
         let is_measured = figures.iter().any(|figure| MEASURED.contains(figure));
+        // Only a run that shows the time of training is disturbed by others.
         let alone = self.contender.learns() && is_measured;
         let missing = self.contender.missing();
         let job = FigureJob::new(figures[0], name, 1, move |run| {
@@ -111,6 +112,7 @@ impl HeightRun {
 
     fn run(&self, scale: &RadarScale, run: &RunningJob<'_>) -> Result<HeightRunResult, PointError> {
         let contender = self.contender.with_window(self.window);
+        // Figure 10p shows the same run by the paper's parameters.
         let others = [ModulePreset::RadarPaper.parameters()];
         let mut bench = RadarBench::load(
             &contender,
@@ -156,6 +158,7 @@ impl HeightRunResult {
     fn accuracy(&self) -> Accuracy {
         let all = &self.report.accuracy;
         let mut sums = Accuracy::default();
+        // Batches that do not count come first.
         for accuracy in &all[all.len().saturating_sub(self.batches)..] {
             sums.samples += accuracy.samples;
             sums.predictor += accuracy.predictor;
@@ -223,6 +226,7 @@ fn gridded(scale: &RadarScale, figures: &[&'static str]) -> Vec<FigureJob> {
     let mut courses = Vec::new();
     for skew in [Skew::Jump(DEGREE), STEADY] {
         let (windows, shown) = match skew {
+            // Figure 7 shows a window with unchanging hot keys.
             Skew::Jump(_) => (grid(scale), &FORESEEN[1..]),
             _ => (vec![WINDOW], &FORESEEN[..]),
         };

@@ -105,6 +105,7 @@ const SERVERS: [RadarPeerServer; 2] = [
             let is_server = program
                 .file_stem()
                 .is_some_and(|name| name == "nearfield-bench");
+            // The server is a subcommand of this program, unless a test runs.
             (!is_server).then(|| format!("{} is not `nearfield-bench`", program.display()))
         },
         program: || ServerProgram::Own { threads: 1 },

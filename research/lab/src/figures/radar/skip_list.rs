@@ -319,6 +319,7 @@ impl<I: OrderedIndex<Words>, P: PeerMap<u64>> PimBenchPair<'_, I, P> {
         let calls = calls_for::<P>(calls)?;
         let skip_list = self.peer_turn(&calls, &AtomicUsize::new(0), None)?;
         self.progress.part();
+        // The expected entries need the same memory.
         drop(calls);
         self.data = ExpectedEntries::new(keys);
         Ok(row("load", &[modules], &[skip_list]))
@@ -335,6 +336,7 @@ impl<I: OrderedIndex<Words>, P: PeerMap<u64>> PimBenchPair<'_, I, P> {
             }
             self.index.execute(&mut batch)?;
         }
+        // The count of keys is a check, and no part of the load.
         let took = start.elapsed();
         let found = self.index.len();
         if found != keys.len() {
@@ -390,6 +392,7 @@ impl<I: OrderedIndex<Words>, P: PeerMap<u64>> PimBenchPair<'_, I, P> {
             operations: 0,
             took: Duration::ZERO,
         };
+        // At least one batch, because a turn without operations has no rate.
         while turn.operations == 0 || turn.took < self.plan.turn {
             self.go_on()?;
             expected.clear();
@@ -406,6 +409,7 @@ impl<I: OrderedIndex<Words>, P: PeerMap<u64>> PimBenchPair<'_, I, P> {
                 expected.push((self.data.key(draw.position), before, after));
             }
             *next = (*next + size) % draws.len();
+            // The caller's work counts, too: filling the batch, and a look at each outcome.
             let start = Instant::now();
             batch.clear();
             for &(key, _, after) in &expected {
@@ -455,6 +459,7 @@ impl<I: OrderedIndex<Words>, P: PeerMap<u64>> PimBenchPair<'_, I, P> {
                         if time.is_none() && number >= strides {
                             break;
                         }
+                        // The next turn goes on behind this one, so the number only grows.
                         let first = number % strides * STRIDE;
                         let part = &calls[first..calls.len().min(first + STRIDE)];
                         wrong += run_part(&mut session, part);
@@ -474,6 +479,7 @@ impl<I: OrderedIndex<Words>, P: PeerMap<u64>> PimBenchPair<'_, I, P> {
             work.extend(ended);
         });
         let took = start.elapsed();
+        // An interrupted turn is shorter than the others, and no result.
         self.go_on()?;
         let operations = work.iter().map(|(operations, _)| operations).sum();
         match work.iter().map(|(_, wrong)| wrong).sum() {

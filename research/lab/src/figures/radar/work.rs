@@ -212,6 +212,7 @@ impl RadarCheckedBatch {
         for verb in drawn {
             expected.push(match verb {
                 RadarOperationKind::Get => {
+                    // Values follow the batch so far, while positions stay until its end.
                     let position = chooser.existing(data, random);
                     batch.get(data.key(position));
                     RadarExpectedOutcome::Value(data.value(position))
@@ -285,6 +286,7 @@ impl RadarCheckedBatch {
                     RadarSingleOperation::Update(key, value)
                 }
                 (IndexOperation::Remove { key }, _) => RadarSingleOperation::Remove(key),
+                // Peers scan a number of entries: those that are certainly there.
                 (_, RadarExpectedOutcome::Entries { from, least, .. }) => {
                     RadarSingleOperation::Scan(from, least)
                 }
@@ -305,6 +307,7 @@ impl RadarCheckedBatch {
                 Some((count, _)) => *count += 1,
                 None => {
                     let mut found = format!("{:?}", self.batch.outcome(position));
+                    // A scan may have found a thousand entries.
                     found.truncate(200);
                     wrong = Some((1, format!("expected {expected:?}, found {found}")));
                 }
@@ -330,6 +333,7 @@ impl RadarCheckedBatch {
                 let mut before = None;
                 let mut entries = self.batch.entries(position);
                 let count = entries.len();
+                // Keys that this batch inserts may be among them.
                 (least..=least + self.inserted).contains(&count)
                     && entries.all(|(key, value)| {
                         let ascends = before.replace(key).is_none_or(|before| before < key);
@@ -341,6 +345,7 @@ impl RadarCheckedBatch {
 }
 
 fn at_or_below(data: &ExpectedEntries, key: u64) -> Option<(u64, u64)> {
+    // Every key is at or below the greatest word.
     let below = match key.checked_add(1) {
         Some(end) => data.below(end),
         None => data.len(),

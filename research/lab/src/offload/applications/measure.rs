@@ -273,6 +273,7 @@ fn turn<A: RemoteApplication>(
     let served = served?;
     let (elapsed, after) = (begun.elapsed(), site.done());
     let requests = served.iter().map(|served| served.requests).sum::<u64>() as f64;
+    // After an interrupt there may be none.
     if requests == 0.0 {
         return Ok(());
     }
@@ -303,6 +304,7 @@ pub(super) fn measure<A: RemoteApplication>(
     let cache_bytes = data_bytes / super::CACHED_PART;
     let contestant = |(number, &way): (usize, &DeploymentKind)| DeploymentTurns {
         way,
+        // No two contestants insert the same keys.
         streams: (0..plan.callers)
             .map(|caller| application.requests(number * plan.callers + caller))
             .collect(),

@@ -91,6 +91,7 @@ impl<'m> NativeCode<'m> {
 
     /// Inserts into the tree of a root, and returns its new root.
     pub(super) fn insert(&mut self, root: u64, key: u64, value: u64) -> Option<u64> {
+        // The caller names the present root, which may have grown since the last call.
         if self.tree.root() != root {
             self.tree = BPlusTree::at(root);
         }
@@ -206,6 +207,7 @@ fn each_entry(
 ) -> Result<(), Elsewhere> {
     let mut node = leaf(nodes, root, key)?;
     loop {
+        // A count that is read during a change must not lead beyond the node.
         for index in 0..word(node, b_plus::COUNT).min(ENTRIES_MAX as u64) {
             let entry = b_plus::ENTRIES + 16 * index;
             let here = word(node, entry);

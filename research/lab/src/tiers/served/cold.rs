@@ -71,6 +71,7 @@ pub fn cold(
     let server = FilledServer::fill("the server", &tiers, values, keys, interrupt)?;
     progress.part();
     let hot = keys * HOT_PERCENT / 100;
+    // Pinned, or cold reads would push them out of memory.
     server.each(0..hot, |number, out| {
         write(out, &[b"NEARFIELD.TIER", b"PIN", &super::key(number)]);
     })?;

@@ -101,6 +101,7 @@ pub fn hot(
             interrupt,
             |round, (server, rates, cpu)| {
                 progress.step(server.process.name.clone());
+                // Both servers of a round get the same keys.
                 let mut draws = draws(ranks, 100 + round as u64)?;
                 let since = server.process.cpu_time();
                 let slice = server.get(SHAPE, plan.turn, || draws.draw())?;

@@ -147,6 +147,7 @@ impl RadarFrontServer {
                 }
             };
             let _ = stream.set_nodelay(true);
+            // Numbers are not used again: events of an ended connection may still be waiting.
             let token = Token(self.connections.len());
             let interest = Interest::READABLE | Interest::WRITABLE;
             let registry = self.poll.registry();

@@ -183,6 +183,7 @@ pub(super) fn decode(datagram: &[u8]) -> Option<(u64, NodeCall<'_>)> {
         },
         _ => return None,
     };
+    // Bytes behind the last field belong to another format.
     bytes.0.is_empty().then_some((number, call))
 }
 

@@ -67,6 +67,7 @@ impl PagedNodeMemory {
                 )?;
                 continue;
             }
+            // The cache is not locked during the call: others may read the same page meanwhile.
             let mut servers = self.servers.borrow_mut();
             let answer = servers.call(&NodeCall::Read {
                 address: page * PAGE_BYTES,

@@ -50,6 +50,7 @@ impl Rpc {
                 status: TraversalStatus::Done,
                 address,
                 scratchpad,
+                // Native code does not count them.
                 iterations: 0,
             };
             return Ok((outcome, is_followed));
@@ -73,6 +74,7 @@ impl Deployment for Rpc {
         word: usize,
         then: ObjectAccess<'_>,
     ) -> Result<TraversalOutcome, DeploymentError> {
+        debug_assert!(u16::try_from(word).is_ok());
         let number = word as u16;
         let (outcome, is_followed, then) = match then {
             ObjectAccess::Read(into) => {
@@ -93,6 +95,7 @@ impl Deployment for Rpc {
                 (outcome, is_followed, then)
             }
         };
+        // The object may be at another node than the end of the traversal.
         if !is_followed {
             self.access(outcome.word(word), then)?;
         }
