@@ -82,6 +82,7 @@ fn sweeps(results: &[TableResult]) -> Vec<Sweep> {
         let mut groups: Vec<(MeasurementSetting, Lines<'_>)> = Vec::new();
         for result in results {
             let mut rest = result.setting();
+            // Settings that differ in this number only belong to one plot.
             let x = std::mem::take(number(&mut rest));
             let position = groups.iter().position(|(setting, _)| *setting == rest);
             let position = position.unwrap_or_else(|| {

@@ -46,6 +46,7 @@ impl ContestantProcess {
         let missing = || io::Error::other("a pipe is missing");
         let orders = child.stdin.take().ok_or_else(missing)?;
         let answers = child.stdout.take().ok_or_else(missing)?;
+        // A full pipe would block the process, so a thread reads it all the time.
         let complaints = child
             .stderr
             .take()

@@ -21,6 +21,7 @@ pub fn default_suite() -> Result<BenchPlan, LabError> {
         let request = BenchRequest {
             keys: vec![keys],
             counts: vec![count],
+            // The last one needs processes of its own, the others share loaded maps.
             mixes: vec![Mix::YcsbC, Mix::YcsbA, Mix::YcsbE, Mix::Load],
             ..BenchRequest::default()
         };

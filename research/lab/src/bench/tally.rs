@@ -44,6 +44,7 @@ impl ContestantResults {
         };
         if let Err(error) = act(&mut seats[position], self) {
             self.failure = Some(error);
+            // After a failure the state of its process is unknown.
             seats.remove(position);
         }
     }

@@ -48,6 +48,7 @@ impl TableMeasurement<'_> {
         let note = "not all contestants fit in memory at once: measured one after the other";
         observe(ConductorEvent::Note(note.to_owned()));
         for contestant in contestants {
+            // The memory of the map before is needed for the next.
             stage.seats.clear();
             self.take_turns(&[contestant], stage, result, observe);
         }
@@ -95,6 +96,7 @@ impl TableMeasurement<'_> {
         if completion == Completion::Interrupted {
             return;
         }
+        // After all slices, because counting makes operations slower.
         if result.table.counters {
             for tally in tallies
                 .iter_mut()

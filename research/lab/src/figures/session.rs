@@ -34,6 +34,7 @@ impl FigureRequest {
     /// `UnknownName` for a figure that does not exist.
     pub fn new(names: &[String], scale: PaperScale) -> Result<FigureRequest, LabError> {
         let is_named = |figure: &Title, name: &str| {
+            // A digit would continue the number: `1` names 1b, and not 12.
             let part = figure.name.strip_prefix(name);
             part.is_some_and(|part| !part.starts_with(|first: char| first.is_ascii_digit()))
         };
@@ -170,6 +171,7 @@ fn workers(waiting: &VecDeque<(usize, FigureJob)>) -> usize {
     let largest = waiting.iter().map(|(_, job)| job.bytes).max().unwrap_or(1);
     let available = available_bytes().unwrap_or(u64::MAX);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    // At least one: the sizes of jobs are estimates, so the largest may still fit.
     cores.min(available as usize / largest.max(1)).max(1)
 }
 

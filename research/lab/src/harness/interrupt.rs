@@ -18,6 +18,7 @@ impl Interrupt {
     /// Requests a stop and kills all registered processes, so that a conductor that waits for one
     /// of them continues.
     pub fn raise(&self) {
+        // Before the kills, so that a process that enters meanwhile is not missed.
         self.0.raised.store(true, Ordering::SeqCst);
         for &process in &*self.processes() {
             // The kill fails if the process has ended by itself.
@@ -33,6 +34,7 @@ impl Interrupt {
 
     /// Registers a process, or kills it at once if a stop has been requested already.
     pub(crate) fn enter(&self, process: Pid) {
+        // Before the check, so that an interrupt in between finds the process.
         self.processes().push(process);
         if self.is_raised() {
             self.raise();

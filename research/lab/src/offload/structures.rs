@@ -201,6 +201,7 @@ impl LookupStructure {
                     if get(words, node, tree::KEY) < walk.key {
                         return get(words, node, tree::RIGHT);
                     }
+                    // The last node at which the walk turns left has the least key from here on.
                     walk.found = get(words, node, tree::VALUE);
                     get(words, node, tree::LEFT)
                 })

@@ -125,6 +125,7 @@ pub fn contest(
             rows.extend(row(contest, pipeline, entrant));
             entrant.slices.clear();
         }
+        // The first entrant is the one that others are compared with.
         let reference = rows.first().map_or(0.0, |row| row.detail.cpu_us);
         for row in &mut rows {
             row.detail.ratio = reference / row.detail.cpu_us;

@@ -90,6 +90,7 @@ impl ChimePhase {
         ChimePhase {
             mix,
             distribution: match mix {
+                // LOAD inserts in order, and chooses no key.
                 Mix::Load => None,
                 _ => Some(mix.distribution_default()),
             },
@@ -128,6 +129,7 @@ pub(super) fn warming(
 ) -> CacheWarming {
     match (contender.cache_bytes, contender.learns()) {
         (Some(_), true) => CacheWarming::Operations(operations),
+        // Inner nodes are cached whichever keys are read, so a part of the keys reaches all.
         (Some(_), false) => CacheWarming::Operations(operations.min(scale.keys / WARM_PART)),
         (None, true) => CacheWarming::All(operations),
         (None, false) => CacheWarming::All(0),

@@ -347,7 +347,7 @@ impl<'s, S: PoolIndexSystem> SimulatedIndex<'s, S> {
             keys: usize::MAX >> 10,
             threads: phase.clients * self.setup.tasks,
             operations: phase.operations,
-            // Later phases draw other operations, because the caches have seen those before.
+            // Another number of clients must not repeat operations that the caches have just seen.
             seed: self.setup.seed ^ (self.inserted as u64) << 20 ^ phase.clients as u64,
             hot_seed: self.setup.seed,
         };

@@ -78,6 +78,7 @@ impl IndexLoadEntries {
             let (key, value) = self.entry(position);
             index.insert(&key, &value).await?;
             if self.interrupt.is_raised() {
+                // The caller checks the interrupt, too, and drops the index.
                 break;
             }
         }

@@ -63,6 +63,7 @@ impl ScaledPaper for DcartScale {
         let mut jobs = overall::jobs(self, figures);
         let wanted = FIGURES.iter().filter(|one| figures.contains(&one.name));
         jobs.extend(wanted.flat_map(|one| (one.jobs)(one, self)));
+        // Rows name the source of their keys, whichever figure they belong to.
         for job in &mut jobs {
             let (work, scale) = (std::mem::replace(&mut job.work, Box::new(|_| Ok(()))), self);
             let scale = scale.clone();

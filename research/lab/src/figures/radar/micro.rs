@@ -76,6 +76,7 @@ fn perform(
         true => sensitivity::variants(),
         false => Vec::new(),
     };
+    // The first of them is clock 1 of outcomes, and makes figure 10p.
     let mut others = vec![ModulePreset::RadarPaper.parameters()];
     others.extend(variants.iter().map(|variant| variant.parameters));
     let mut bench = RadarBench::load(

@@ -27,6 +27,7 @@ fn read(path: &Path) -> Result<Vec<u64>, LabError> {
         let words = line.split(|letter: char| !letter.is_alphanumeric());
         for word in words.filter(|word| !word.is_empty()) {
             let next = numbers.len() as u32;
+            // Most words are known, and need no copy as a key of the map.
             let number = match numbers.get(word) {
                 Some(&number) => number,
                 None => *numbers.entry(word.to_owned()).or_insert(next),
@@ -48,6 +49,7 @@ fn read(path: &Path) -> Result<Vec<u64>, LabError> {
 }
 
 fn key(rank: u32, words: usize, document: u32) -> u64 {
+    debug_assert!((rank as usize) < words, "rank {rank} of {words} words");
     let spread = (u64::from(rank) << 32) / words.max(1) as u64;
     spread << 32 | u64::from(document)
 }
@@ -67,6 +69,7 @@ fn made_up(pairs: usize, seed: u64) -> Vec<u64> {
     while keys.len() < pairs {
         for _ in 0..random.random_range(100..=1000) {
             let rank: f64 = random.sample(frequency);
+            // Rounding at the upper end may give one rank too many.
             let word = order.at((rank as u64 - 1).min(u64::from(WORDS) - 1));
             keys.push(key(word as u32, WORDS as usize, document));
         }

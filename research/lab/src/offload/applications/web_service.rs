@@ -266,6 +266,7 @@ impl RemoteApplication for WebService {
         let held = lock.map(|lock| lock.read().unwrap_or_else(PoisonError::into_inner));
         let values = self.look_up(&request.numbers, deployment, ObjectAccess::Read(&mut bytes))?;
         let version = self.version(number).load(Ordering::Relaxed);
+        // The object is copied and its version read; sealing needs no lock.
         drop(held);
         let word = |at: usize| {
             let bytes = bytes

@@ -192,6 +192,7 @@ impl KeyFileLines {
         if let Some(integers) = &mut self.integers {
             match first_integer(line) {
                 Some(integer) => integers.push(integer),
+                // One line without an integer makes all lines keys.
                 None => self.integers = None,
             }
         }

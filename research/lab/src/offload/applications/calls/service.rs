@@ -64,6 +64,7 @@ fn carry_out(native: &mut NativeCode<'_>, call: &NodeCall<'_>, answer: &mut Vec<
             };
             let mut object = Vec::new();
             let followed = match *follow {
+                // Before its end the word is still a part of the traversal's state.
                 _ if next != 0 => None,
                 Follow::Nothing => Some(()),
                 Follow::Read { word, bytes } => read(memory, pointer(word)?, bytes, &mut object),
@@ -93,6 +94,7 @@ fn read(
 ) -> Option<()> {
     let begin = answer.len();
     let end = begin + bytes as usize;
+    // The caller chooses the length, but the reply must fit a datagram.
     if end > DATAGRAM_BYTES_MAX {
         return None;
     }
