@@ -67,8 +67,8 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_name = "PEER,…", value_delimiter = ',')]
     peers: Vec<BenchContestant>,
 
-    /// Also count the accesses of Nearfield's operations, besides executing them one after the
-    /// other
+    /// Count the accesses of Nearfield's operations, and of the same operations executed one after
+    /// the other
     #[arg(long)]
     counters: bool,
 

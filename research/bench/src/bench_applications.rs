@@ -33,7 +33,7 @@ pub(crate) struct BenchApplicationsArguments {
     #[arg(value_parser = clap::value_parser!(u16).range(1..=16))]
     nodes: u16,
 
-    /// Callers at the same time, for rates
+    /// Concurrent callers, for rates
     #[arg(long, value_name = "N", default_value_t = 8)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     callers: u16,

@@ -16,10 +16,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Measure traversal programs: look-ups on one core of a memory node, aggregates over a map in the
+/// Measure traversal programs: lookups on one core of a memory node, aggregates over a map in the
 /// pool, and hops from node to node.
 ///
-/// Look-ups in a hash table and in a binary tree run as native code, one at a time and interleaved,
+/// Lookups in a hash table and in a binary tree run as native code, one at a time and interleaved,
 /// and are compared with interleaved code that was written by hand for the structure; their times
 /// are CPU times of the thread. An aggregate over 10,000 entries of a map over UCX runs at the
 /// memory node, and is compared with reading the entries. Scans of an ordered table on two nodes
@@ -236,7 +236,7 @@ fn show_hops(rows: &[ReportRow<HopsLatency>]) {
 fn show_lookups(lookups: &[ReportRow<Lookups>]) {
     print(&format!(
         "{:<12} {:>10} {:>10} {:>15} {:>12} {:>10} {:>6} {:>11}",
-        "look-ups",
+        "lookups",
         "nodes",
         "iterations",
         "one at a time",

@@ -14,9 +14,11 @@ use std::time::Duration;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Measure tiers: how much smaller values are in compressed memory, how much more a read of them
-/// takes than one of values in memory, how fast cold values in files are read compared with a bare
-/// loop of reads of the same disk, and how both look to clients of the server.
+/// Measure tiers of compressed memory and of files.
+///
+/// For compressed memory: the compression ratio, and the extra time of a read over one from memory.
+/// For files: the rate of reads of cold values, compared with a bare loop of reads of the disk. Then
+/// the rates and latencies of clients of a server with each tier.
 ///
 /// The values are records of JSON of 256 bytes, and the pieces of a text if there is one. The two
 /// sides of each comparison are measured in turns; the median counts.
@@ -24,7 +26,7 @@ type Failure = Box<dyn std::error::Error>;
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct BenchTiersArguments {
     /// A text, which is cut into values of 200 to 2,000 bytes, and gives the words of records; gzip
-    /// is accepted. Without it, records consist of invented words
+    /// is accepted. Without it, records consist of generated words
     #[arg(long, value_name = "FILE")]
     values: Option<PathBuf>,
 

@@ -52,7 +52,7 @@ pub(crate) struct DramArguments {
     #[arg(long, conflicts_with = "inject")]
     closed: bool,
 
-    /// Change a figure of the preset; may be given several times
+    /// Change a parameter of the preset; may be given several times
     #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = assignment, num_args = 1..)]
     parameters: Vec<(String, String)>,
 

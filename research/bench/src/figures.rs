@@ -68,7 +68,7 @@ pub(crate) struct FiguresArguments {
     quick: bool,
 
     /// Number of keys in place of the paper's 60M, 500M, 100k or 50M [default: as for --quick, else
-    /// those of CHIME and ADM, as --modules says for RADAR, and 10M for DCART]
+    /// the paper's for CHIME and ADM, by --modules for RADAR, and 10M for DCART]
     ///
     /// For pulse, the requests of each point; its tables always have the paper's keys. CHIME's
     /// caches shrink with the keys. With fewer keys than --modules says, RADAR's hot subranges are
@@ -76,8 +76,8 @@ pub(crate) struct FiguresArguments {
     #[arg(long, value_name = "N", value_parser = count)]
     count: Option<u64>,
 
-    /// RADAR's memory modules, each with as many operations of a batch as in the paper, and keys by
-    /// their square [default: as memory allows, up to 2048; 64 with --quick]
+    /// Number of RADAR's memory modules. Operations of a batch are proportional to it, keys to its
+    /// square [default: as memory allows, up to 2048; 64 with --quick]
     #[arg(long, value_name = "N", value_parser = modules)]
     modules: Option<u64>,
 

@@ -18,7 +18,7 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/figures/pinned.txt"
 const UPDATE: &str = "NEARFIELD_UPDATE_PINS";
 const HEAD: &str = "\
 # Numbers of small runs of the models, for research/lab/src/figures/pinned.rs.
-# NEARFIELD_UPDATE_PINS=1 cargo test -p nearfield-lab pinned writes them anew.
+# NEARFIELD_UPDATE_PINS=1 cargo test -p nearfield-lab pinned writes them again.
 ";
 
 /// The small runs of a paper's figures.
@@ -218,7 +218,7 @@ fn pinned_figures_are_those_of_the_commit_before() {
     assert!(
         differences.is_empty(),
         "figures have moved; if they should, {UPDATE}=1 cargo test -p nearfield-lab pinned writes \
-         them anew:\n{}",
+         them again:\n{}",
         differences.join("\n")
     );
 }

@@ -1,10 +1,10 @@
 //! The machine's own limit: the random cache lines a second that one thread can read.
 //!
-//! An index look-up that misses the caches cannot be faster than the lines it reads. This measures
+//! An index lookup that misses the caches cannot be faster than the lines it reads. This measures
 //! them without an index: a buffer of 64-byte lines in one random cycle, walked by k chains at
 //! once. Each chain reads the address of its next line from the present line and prefetches it, as
-//! an interleaved look-up does. One chain gives the latency of a dependent access; the plateau over
-//! k gives the rate that no batch of look-ups can exceed.
+//! an interleaved lookup does. One chain gives the latency of a dependent access; the plateau over
+//! k gives the rate that no batch of lookups can exceed.
 //!
 //! Rates are per second of the thread's CPU time, so that other work on the machine does not count.
 //! The buffer is in 2 MiB pages if the system grants them: with 4 KiB pages the plateau is several

@@ -1,11 +1,11 @@
-//! Interleaved look-ups that are written for one structure each: the step is known at compile time,
+//! Interleaved lookups that are written for one structure each: the step is known at compile time,
 //! the state is four words, and only the bounds of memory are checked.
 
 use super::structures::value;
 use nearfield_fabric::prefetch;
 use std::sync::atomic::AtomicU64;
 
-/// A look-up in progress.
+/// A lookup in progress.
 #[derive(Clone, Copy, Default)]
 pub struct LookupWalk {
     pub key: u64,
@@ -49,7 +49,7 @@ pub fn interleaved(
             match keys.next() {
                 Some(key) => *walk = begin(key),
                 None => {
-                    // The last look-up takes its place, and has its step next.
+                    // The last lookup takes its place, and has its step next.
                     walks.swap_remove(index);
                     continue;
                 }

@@ -57,13 +57,13 @@ pub struct Lookups {
     pub huge_page_bytes: u64,
     /// Number of interleaved traversals.
     pub slots: usize,
-    /// Mean iterations of a look-up.
+    /// Mean iterations of a lookup.
     pub iterations: f64,
-    /// Nanoseconds of a look-up by native code, one at a time.
+    /// Nanoseconds of a lookup by native code, one at a time.
     pub one_at_a_time_ns: f64,
-    /// Nanoseconds of a look-up by native code, interleaved.
+    /// Nanoseconds of a lookup by native code, interleaved.
     pub interleaved_ns: f64,
-    /// Nanoseconds of a look-up by interleaved code written by hand.
+    /// Nanoseconds of a lookup by interleaved code written by hand.
     pub by_hand_ns: f64,
     /// Speedup of interleaving over one at a time: the median of the rounds.
     pub interleaving_gain: f64,
@@ -71,7 +71,7 @@ pub struct Lookups {
     pub of_by_hand: f64,
 }
 
-/// Returns the claims of look-ups. Each has the lowest number of all structures.
+/// Returns the claims of lookups. Each has the lowest number of all structures.
 pub fn claims(rows: &[ReportRow<Lookups>]) -> Vec<PaperClaim> {
     let least = |of: fn(&Lookups) -> f64| rows.iter().map(|row| of(&row.detail)).reduce(f64::min);
     vec![
@@ -148,7 +148,7 @@ impl LookupContestant {
     }
 }
 
-/// Number of look-ups between two readings of the clock.
+/// Number of lookups between two readings of the clock.
 const CHUNK: u64 = 4096;
 
 /// Measures hash table and tree. `say` receives the present step.
@@ -278,7 +278,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     MeasurementSample::new(values.collect()).map_or(f64::NAN, |sample| sample.median())
 }
 
-/// Runs look-ups by the program; returns whether all results are right, and the iterations.
+/// Runs lookups by the program; returns whether all results are right, and the iterations.
 fn by_program(
     structure: &LookupStructure,
     engine: &ProgramEngine,

@@ -7,7 +7,7 @@ use nearfield_offload::structures::programs::{chain_find, tree_lower_bound};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of a node, as in the paper; a look-up loads 32 or 48 of them.
+/// Bytes of a node, as in the paper; a lookup loads 32 or 48 of them.
 const NODE_BYTES: u64 = 256;
 /// The first address of the data; the bytes before belong to the node.
 pub const FIRST: u64 = 4096;
@@ -110,7 +110,7 @@ impl LookupStructure {
         }])
     }
 
-    /// Returns the address at which the look-up of a key begins.
+    /// Returns the address at which the lookup of a key begins.
     pub fn start(&self, key: u64) -> u64 {
         match self.kind {
             LookupStructureKind::HashTable => address(key % (self.places / 2)),

@@ -43,7 +43,7 @@ pub enum Mix {
 /// The shares of operations in a mix, in percent; they add up to 100.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MixShares {
-    /// Look-ups of one key.
+    /// Lookups of one key.
     pub read: u32,
     /// Updates of the value of an existing key.
     pub update: u32,

@@ -14,7 +14,7 @@ use crate::memory::check_available;
 /// One operation; the numbers are positions in the key set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// A look-up of a key that is in the index.
+    /// A lookup of a key that is in the index.
     Read(usize),
     /// An update of the value of a key that is in the index.
     Update(usize),
@@ -23,7 +23,7 @@ pub enum Op {
     /// A scan of 1 to 100 keys in order: the position of the first key, which is in the index, and
     /// their number.
     Scan(usize, usize),
-    /// A look-up of a key that is in the index, followed by an update of its value.
+    /// A lookup of a key that is in the index, followed by an update of its value.
     ReadModifyWrite(usize),
 }
 

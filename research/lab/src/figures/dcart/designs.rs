@@ -80,7 +80,7 @@ pub(super) fn parts(scale: &DcartScale) -> Vec<Design> {
     ]
 }
 
-/// Returns designs that take at most as many look-up tables and block memories as the paper's.
+/// Returns designs that take at most as many lookup tables and block memories as the paper's.
 pub(super) fn same_area(scale: &DcartScale) -> Vec<Design> {
     vec![
         (DCART, published(scale)),

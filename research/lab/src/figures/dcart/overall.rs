@@ -21,7 +21,7 @@ const SHARED: [&str; 4] = ["7", "8", "9", "11"];
 /// CuART's name in figures.
 pub(super) const CUART: &str = "CuART, modelled";
 
-/// Look-ups a second of CuART: twice those of GRT, which are 106 to 130 million (abstracts of both,
+/// Lookups a second of CuART: twice those of GRT, which are 106 to 130 million (abstracts of both,
 /// on the GPUs of 2021 and 2016). It is *assumed* that updates take as long.
 const CUART_RATE: f64 = 2.0 * 118e6;
 

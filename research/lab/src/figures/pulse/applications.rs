@@ -29,7 +29,7 @@ pub(super) enum PulseKeyDistribution {
 /// An application with a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PulseApplication {
-    /// Look-ups of 32 keys, and an object. `updates` of a hundred requests change a value. The
+    /// Lookups of 32 keys, and an object. `updates` of a hundred requests change a value. The
     /// caller caches the results of `cached` keys.
     WebService {
         updates: u32,

@@ -207,7 +207,7 @@ fn web_service(mix: Mix) {
             let mut versions: HashMap<u64, u64> = HashMap::new();
             let mut addresses: HashMap<u64, u64> = HashMap::new();
             Box::new(move |request, answer| {
-                // An object keeps its address, and each look-up finds one.
+                // An object keeps its address, and each lookup finds one.
                 let mut agrees = answer.values.len() == request.numbers.len();
                 for (number, value) in request.numbers.iter().zip(&answer.values) {
                     let Some(value) = *value else {
@@ -336,7 +336,7 @@ fn a_small_run_measures_every_deployment_of_every_application() {
     // Three mixes of WebService with five rows; the table and four windows with four.
     assert_eq!(rows.len(), 3 * 5 + 5 * 4);
     let trips = |application, peer| of(&rows, application, peer).detail.round_trips.unwrap();
-    // One round trip for the look-ups, one for the object.
+    // One round trip for the lookups, one for the object.
     assert_eq!(trips("WebService C", "traversal programs"), 2.0);
     assert_eq!(trips("WebService C", "RPC"), 1.0);
     assert_eq!(trips("time series 8 s", "traversal programs"), 1.0);

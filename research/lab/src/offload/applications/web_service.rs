@@ -4,7 +4,7 @@
 //! The table is partitioned by keys over memory nodes, so that no chain leaves a node. A request
 //! looks up all keys of one node before those of the next.
 //!
-//! Source: the paper's application, after AIFM's front end, with requests of 32 look-ups and an
+//! Source: the paper's application, after AIFM's front end, with requests of 32 lookups and an
 //! object of 8 KiB. The number of objects is that of the artifact, one for 60 keys.
 
 use super::super::structures::key;
@@ -22,7 +22,7 @@ use nearfield_offload::traversal::TraversalQuery;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Number of look-ups of a request.
+/// Number of lookups of a request.
 const KEYS: usize = 32;
 /// Number of keys for each object.
 const KEYS_EACH: u64 = 60;
@@ -45,7 +45,7 @@ pub(super) struct WebService {
     streams: Streams,
 }
 
-/// Look-ups of keys by their numbers.
+/// Lookups of keys by their numbers.
 #[derive(Clone, Debug)]
 pub(super) struct WebServiceRequest {
     pub numbers: Vec<u64>,
@@ -160,7 +160,7 @@ impl WebService {
             deployment.access(*address, then)?;
             return Ok(values);
         }
-        // A look-up always includes the last key, because its value is the object's address.
+        // A lookup always includes the last key, because its value is the object's address.
         let last = keys.len().saturating_sub(1);
         let mut asked: Vec<usize> = (0..keys.len())
             .filter(|&at| at == last || values.get(at).is_some_and(Option::is_none))
