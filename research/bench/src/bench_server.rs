@@ -174,6 +174,7 @@ fn measure(arguments: &BenchServerArguments) -> Result<(), Box<dyn std::error::E
             report.rows.extend_from_slice(rows);
         })?;
         show(String::new());
+        // Before the check, so that an interrupt keeps the finished rows.
         sink.write(&report, String::new)?;
         if interrupt.is_raised() {
             return Err("interrupted; the report has the finished rows".into());

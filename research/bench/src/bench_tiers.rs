@@ -17,8 +17,8 @@ type Failure = Box<dyn std::error::Error>;
 /// Measure tiers of compressed memory and of files.
 ///
 /// For compressed memory: the compression ratio, and the extra time of a read over one from memory.
-/// For files: the rate of reads of cold values, compared with a bare loop of reads of the disk. Then
-/// the rates and latencies of clients of a server with each tier.
+/// For files: the rate of reads of cold values, compared with a bare loop of reads of the disk.
+/// Then the rates and latencies of clients of a server with each tier.
 ///
 /// The values are records of JSON of 256 bytes, and the pieces of a text if there is one. The two
 /// sides of each comparison are measured in turns; the median counts.

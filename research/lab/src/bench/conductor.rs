@@ -101,6 +101,7 @@ impl<'c> Conductor<'c> {
                     ..result.row(LIMIT, NumberOrigin::Measured)
                 });
             }
+            // The sort is stable: counted rows follow, in their order.
             result
                 .rows
                 .sort_by_key(|row| row.kind == NumberOrigin::Counted);

@@ -110,6 +110,7 @@ fn obey(
             .map(|counts| ContestantReply::Counted { counts }),
         (order, None) => Err(format!("no keys yet for {order:?}")),
     };
+    // A refusal is a reply, too: the conductor reports it with the table.
     Ok(answer.unwrap_or_else(|reason| ContestantReply::Refused { reason }))
 }
 

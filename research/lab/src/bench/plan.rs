@@ -164,6 +164,7 @@ fn check(request: &BenchRequest) -> Result<(), LabError> {
         .iter()
         .try_for_each(|&batch| within("--batch", batch, BATCH_MAX))?;
     for keys in &request.keys {
+        // Opened early: otherwise a missing file is noticed after the tables of other sets.
         if let KeySetSpec::File(path) = keys
             && let Err(error) = File::open(path)
         {

@@ -96,6 +96,7 @@ impl<S: DigestKey, E: BenchEngine<S>> ContestantRunner for EngineRunner<S, E> {
             self.streams.push(tasks(&self.keys, ops, E::key)?);
         }
         self.batch = batch;
+        // Latencies of the load are not those of the streams.
         self.durations = Durations::new();
         Ok(())
     }

@@ -142,6 +142,7 @@ pub(super) fn read_words(source: &mut impl Read, count: usize) -> io::Result<Vec
     const CHUNK_WORDS: usize = 4096;
     let mut words = Vec::with_capacity(count);
     let mut chunk = [0; CHUNK_WORDS * size_of::<u64>()];
+    // In chunks, so that the bytes of all words are never in memory next to the words.
     while words.len() < count {
         let bytes = &mut chunk[..(count - words.len()).min(CHUNK_WORDS) * size_of::<u64>()];
         source.read_exact(bytes)?;

@@ -241,8 +241,8 @@ impl Board {
             peer: job.peer.clone(),
             end: None,
         };
-        let mut numbers = jobs.iter().map(|(number, _)| *number);
-        debug_assert!((0..jobs.len()).all(|place| numbers.next() == Some(place)));
+        let is_at = |(place, (number, _)): (usize, &(usize, FigureJob))| place == *number;
+        debug_assert!(jobs.iter().enumerate().all(is_at));
         Board(jobs.iter().map(entry).collect())
     }
 

@@ -41,6 +41,7 @@ pub(super) fn figure(figure: Title, report: &FigureReport) -> String {
         let mut lines: Vec<String> = Vec::new();
         for entry in list.iter().filter(|entry| entry.figure == figure.name) {
             let line = format!("{what}: {}: {}\n", entry.peer, entry.reason);
+            // Several jobs of a contender may fail alike.
             if !lines.contains(&line) {
                 lines.push(line);
             }

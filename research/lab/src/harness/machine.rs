@@ -59,6 +59,7 @@ pub fn commit() -> String {
     };
     match (git(&["rev-parse", "HEAD"]), git(&["status", "--porcelain"])) {
         (Some(commit), Some(changes)) if changes.is_empty() => commit,
+        // Also if the state of the files is unknown.
         (Some(commit), _) => format!("{commit}-dirty"),
         _ => "unknown".to_owned(),
     }

@@ -340,6 +340,7 @@ fn compare(
         return Err(OffloadError::Interrupted);
     }
     let [(_, through_switch), (returning_client, returning)] = contestants;
+    // Only this client sees each hop: the switch forwards the traversals of the other.
     let counters = returning_client.counters();
     let ratios = returning
         .iter()

@@ -142,6 +142,7 @@ fn draw_series<'a, 'b: 'a, X: Ranged<ValueType = f64> + ValueFormatter<f64>>(
         .light_line_style(WHITE)
         .x_desc(axes[0])
         .y_desc(axes[1])
+        // Large numbers are counts.
         .x_label_formatter(&|x| match *x {
             10.0.. => grouped(*x as usize),
             _ => rate(*x),

@@ -158,6 +158,7 @@ impl ServerProcess {
     pub fn cpu_time(&self) -> Duration {
         let folder = format!("/proc/{}/task", self.child.id());
         let threads = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        // `schedstat` has nanoseconds, where `stat` has ticks of ten milliseconds.
         let nanoseconds = threads.filter_map(|thread| {
             let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
             text.split_whitespace().next()?.parse::<u64>().ok()

@@ -55,6 +55,7 @@ pub fn compressed(
     values: &ValueCorpus,
     interrupt: &Interrupt,
 ) -> Result<Row, TiersError> {
+    // Enough for values that do not compress.
     let room = (values.bytes() >> 20) + 64;
     let tiers = ["memory=1M".parse()?, format!("compressed={room}M").parse()?];
     let tiers = Tiers::open(&tiers)?;

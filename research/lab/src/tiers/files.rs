@@ -119,6 +119,7 @@ pub fn files(
         .iter()
         .map(|(_, turns)| FileReadRate::of(turns, plan.turn));
     let rates: Vec<FileReadRate> = rates.collect();
+    // The ring is the last side, if the kernel permits it.
     let (&[tier, bare], ring) = rates.split_first_chunk().ok_or(TiersError::NoValues)?;
     let usage = tiers.usage(TIER).unwrap_or_default();
     Ok(Row {

@@ -108,6 +108,7 @@ impl Iterator for AdmRequests<'_> {
         let moved = load.moves_after.map_or(0, |after| self.number / after);
         let by = 2.0 * load.scale.deviation * load.scale.objects as f64;
         let key = self.keys.draw(&mut self.random) as usize + moved * by as usize;
+        // The hot set moves around all keys, behind the last one to the first again.
         let key = key % load.scale.objects;
         let is_set = self.number % 10 < load.bench.sets;
         self.number += 1;

@@ -163,6 +163,7 @@ fn ours(rows: &[Row], source: ChimeClaimSource) -> Option<f64> {
 fn beside_best(rows: &[Row], figure: &str, mix: &str, ours: &[&str]) -> Option<f64> {
     let mut panels: BTreeMap<&str, [f64; 2]> = BTreeMap::new();
     let of_figure = rows.iter().filter(|row| row.detail.figure == figure);
+    // A peer without a limit is an upper bound, and no rival.
     for row in of_figure.filter(|row| row.detail.cache_bytes_max.is_some()) {
         let panel = &*row.detail.panel;
         let is_of_mix = panel.split(',').next() == Some(mix);

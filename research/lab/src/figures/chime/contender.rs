@@ -96,6 +96,7 @@ impl ChimeContender {
             },
             ..options
         };
+        // Last, because variants change sizes that are set above.
         change(&mut options);
         ChimeContender {
             name,
@@ -249,6 +250,7 @@ impl ChimeContender {
             },
             ..chime::ChimeOptions::sherman()
         };
+        // Each step starts from the one before, so that its gain is that of one technique.
         let vacancy = chime::ChimeOptions {
             vacancy_bitmap: true,
             ..hopscotch
@@ -331,6 +333,7 @@ impl ChimeContender {
     /// Returns the indexes with values stored outside their leaves.
     pub(super) fn of_variable_length(sizes: &ContenderSizes) -> Vec<ChimeContender> {
         let sizes = ContenderSizes {
+            // The index itself has pointers as values.
             value_bytes: POINTER_BYTES,
             ..*sizes
         };
@@ -369,6 +372,7 @@ impl ChimeContender {
                 // As in the artifact: predictions may be wrong by a leaf.
                 options.error = span as u32;
             }
+            // Leaves of SMART have one entry.
             ContenderIndex::Smart(_) | ContenderIndex::Missing(_) => {}
         }
         self
@@ -385,6 +389,7 @@ impl ChimeContender {
     /// Returns true if the content of its cache depends on which keys are hot.
     pub(super) fn learns(&self) -> bool {
         match &self.index {
+            // Only a cache with a limit has to choose among nodes.
             ContenderIndex::Smart(_) => self.cache_bytes.is_some(),
             _ => self.speculates(),
         }

@@ -231,6 +231,7 @@ impl<'s, S: PoolIndexSystem> SimulatedIndex<'s, S> {
         let nodes = self.compute_nodes.iter();
         nodes
             .map(|node| S::guesses(node))
+            // An index guesses at all compute nodes or at none.
             .try_fold([0, 0], |sum, node| {
                 node.map(|[right, wrong]| [sum[0] + right, sum[1] + wrong])
             })

@@ -162,6 +162,7 @@ fn load(
     }
     let setup = load_setup(scale, sizes);
     let point = |(place, &number): (usize, &usize)| {
+        // The numbers of clients share the inserts, so the index grows as in one run.
         let phase = load_phase(scale, number, numbers.len());
         let warming = CacheWarming::Operations(setup.loaded);
         latency(

@@ -24,6 +24,7 @@ pub(super) fn jobs(figure: &Figure, scale: &DcartScale) -> Vec<FigureJob> {
                 let operations = scale.dcart_operations;
                 let load = DcartWorkload::new(one, Mix::DcartC, ZIPF, operations, &scale)?;
                 let executed = ExecutedWorkload::new(&load, job.interrupt)?;
+                // A batch cannot have more operations than the load. The smallest is always run.
                 let last = load.operations.len().max(BATCHES[0]);
                 for batch in BATCHES.into_iter().filter(|batch| *batch <= last) {
                     let parameters = DcartParameters {

@@ -301,7 +301,7 @@ pub(super) fn hottest(figure: &Figure, scale: &DcartScale) -> Vec<FigureJob> {
             for operation in 0..load.operations.len() {
                 walk.clear();
                 walked.execute(operation, &mut walk);
-                // A leaf is visited as often as its key, so leaves would only show the distribution.
+                // A leaf is visited as often as its key, so leaves only show the distribution.
                 for visit in walk.visits().iter().filter(|visit| visit.matches) {
                     *counts.entry(visit.node).or_default() += 1;
                     nodes.insert(visit.node);

@@ -120,6 +120,7 @@ impl DcartScale {
             parameters.push_str(&format!("\n{name}={value}"));
         }
         let scale = DcartScale { parameters, ..self };
+        // A design that sets other parameters may be impossible with these.
         designs::check(&scale)?;
         Ok(scale)
     }

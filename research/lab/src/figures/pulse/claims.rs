@@ -85,6 +85,7 @@ fn ours(rows: &[Row], source: PulseClaimSource) -> Option<f64> {
             let ratio = |panel: &str| {
                 let number = |peer| value(rows, ("7", panel, peer), 1.0, quantity);
                 let (pulse, cached) = (number("pulse")?, number(CACHE_BASED)?);
+                // Of latencies the lower one is better, so pulse divides.
                 Some(match quantity {
                     "latency" => cached / pulse,
                     _ => pulse / cached,

@@ -70,6 +70,7 @@ pub(super) fn jobs(figure: &Figure, scale: &PulseScale) -> Vec<FigureJob> {
                 for draw in 0..draws(bytes) {
                     let scale = PulseScale {
                         traversals: scale.traversals / 4 / draws(bytes),
+                        // Far from the seeds that a load derives from its own.
                         seed: scale.seed + 1000 * draw as u64,
                         ..scale.clone()
                     };

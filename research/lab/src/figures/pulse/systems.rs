@@ -164,6 +164,7 @@ fn point(
         let parameters = paging::PagingParameters::FASTSWAP;
         let latency_ns = parameters.latency_ns(paged.nodes, paged.faults) + application.own_ns();
         let mops = parameters.rate_max(paged.faults) / 1e6;
+        // At full load the system is bound by its faults.
         let wire = parameters.faults_per_second * parameters.page_bytes as f64;
         let slower = paging::PagingParameters::NETWORK_SWAP.latency_ns(paged.nodes, paged.faults);
         let slower_ns = slower + application.own_ns();
@@ -187,6 +188,7 @@ fn point(
     let alone = measure(&setup, scale, run.interrupt)?;
     let full = measure(&setup.saturated(), scale, run.interrupt)?;
     for figure in ["7", "a6", "9"] {
+        // Figure 9 compares pulse with its own variant, the others compare systems.
         let is_wanted = match figure {
             "9" => peer.starts_with("pulse"),
             _ => peer != "pulse-acc",

@@ -213,6 +213,7 @@ pub(super) fn headlines(rows: &[Row]) -> Vec<Row> {
         let mut done: Vec<(&str, &Quantity)> = Vec::new();
         for (row, _) in &ratios {
             let variant = (variant_of(row), &row.detail.x);
+            // A variant has a ratio for each operation and degree of skew.
             if done.contains(&variant) {
                 continue;
             }

@@ -105,9 +105,9 @@ pub struct PimBenchSide {
 /// all workloads on both in turns, and calls `show` with each row when it is finished. After an
 /// interrupt, the report has the rows that were finished before.
 ///
-/// The index executes batches: filling them and checking every outcome counts. One thread for each
-/// core shares the skip list, and the threads take the same operations from one list, some hundreds
-/// at a time, until the turn ends. Each side continues its operations where its last turn ended.
+/// The index executes the batches of one caller. One thread for each core shares the skip list, and
+/// the threads take the same operations from one list, some hundreds at a time, until the turn
+/// ends. Each side continues its operations where its last turn ended.
 /// All outcomes of the index are compared with the expected values. Threads write the skip list at
 /// the same time, so its values are compared with all possible values of the key.
 ///

@@ -125,6 +125,7 @@ pub(super) fn load(figure: &Figure, scale: &RadarScale) -> Vec<FigureJob> {
     let mut jobs = Vec::new();
     for contender in contenders {
         for &degree in scale.alphas() {
+            // Each degree has an index of its own, because subranges stay divided.
             let (name, batches) = (figure.name, scale.batches);
             jobs.push(job(figure, scale, contender, 1, move |bench, run| {
                 let phase = RadarWorkload {

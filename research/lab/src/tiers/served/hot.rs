@@ -130,6 +130,7 @@ pub fn hot(
     };
     let before = served();
     let all = measure(keys)?;
+    // Before the hottest are read alone, because memory serves most of those.
     let after = served();
     let hottest = measure(keys / PART)?;
     let [memory, cold] = [after[0] - before[0], after[1] - before[1]];

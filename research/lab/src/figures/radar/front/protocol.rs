@@ -216,6 +216,7 @@ impl<'r> RadarReplyReader<'r> {
                 self.bulk().map(|value| output.value(position, key, value))
             }
             IndexOperation::Update { key, previous, .. } => self.bulk().map(|before| {
+                // SET has no condition, so a wrong value before is noticed here.
                 let applied = before == input.previous(previous);
                 output.updated(position, key, applied, before);
             }),
