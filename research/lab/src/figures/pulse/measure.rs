@@ -278,6 +278,7 @@ impl PulseRun<'_> {
             });
         }
         let summary = rack.summary();
+        debug_assert_eq!(summary.answers, durations.count(), "each has a duration");
         let seconds = summary.end.as_seconds();
         let count = summary.answers as f64;
         let busier = summary.caller_bytes.into_iter().max().unwrap_or(0);

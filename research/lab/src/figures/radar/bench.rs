@@ -379,6 +379,7 @@ impl RadarBatchCosts {
         let (parameters, counters) = &self.clocks[clock];
         let operations = self.operations as f64;
         let batches = self.batches as f64;
+        debug_assert!(self.batches > 0 && self.operations > 0);
         let each = |count: u64| count as f64 / operations;
         let bytes = |count: [u64; 2]| count.map(each);
         let moved = counters.moved_bytes.iter().sum();
