@@ -28,6 +28,7 @@ pub const NAMES: &[&str] = &[
     "scripting",
 ];
 
+const _: () = assert!(NAMES.len() <= 32, "a category is one bit of 32");
 /// The commands on strings that Redis puts in the category `bitmap`.
 const BITMAP: &[&str] = &[
     "getbit",
@@ -82,6 +83,8 @@ pub fn of(command: &Spec, container: Option<&Spec>) -> u32 {
         CommandGroup::Connection => &["connection"],
         CommandGroup::Server => &[],
     };
+    // As in Redis, commands that run scripts are not in the category `read`, not even those that
+    // only allow reads.
     let scripting = command.group == CommandGroup::Scripting;
     let is_read = flags.has(Flags::READONLY) && !scripting;
     let derived = [

@@ -156,6 +156,8 @@ const OTHERS: &[(&[&str], Uses, Uses)] = &[
 
 /// Returns the uses of key number `number` of a command, counted from 0.
 pub fn of(command: &Spec, number: usize) -> Uses {
+    // Subcommands are listed by their own names. Those that share a name with a command have no
+    // keys.
     let mut others = OTHERS.iter();
     match others.find(|(names, ..)| names.contains(&command.name)) {
         Some((_, first, _)) if number == 0 => first,
@@ -184,6 +186,7 @@ pub fn of_call(command: &Spec, args: &[&[u8]], number: usize) -> Uses {
         // A condition on the old value lets a client find that value by guessing, so it counts as a
         // read.
         "set" if !has(3, &["get", "ifeq"]) => SETS,
+        // With GET alone it is the same as BITFIELD_RO.
         "bitfield" if !has(2, &["set", "incrby"]) => READS,
         _ => of(command, number),
     }

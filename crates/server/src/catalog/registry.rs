@@ -44,6 +44,8 @@ impl CommandRegistry {
             by_address: HashMap::new(),
         };
         for (command, subcommands) in commands {
+            // Subcommands are numbered directly after their container, so that a range describes
+            // them.
             let first = registry.entries.len() + 1;
             registry.add(CommandRegistryEntry {
                 name: command.name.to_owned(),
@@ -65,6 +67,14 @@ impl CommandRegistry {
 
     fn add(&mut self, entry: CommandRegistryEntry) {
         let number = self.entries.len();
+        debug_assert!(
+            !self.by_name.contains_key(&entry.name),
+            "a name stands for one command"
+        );
+        debug_assert!(
+            entry.subcommands.is_empty() || entry.subcommands.start == number + 1,
+            "subcommands follow their container"
+        );
         self.by_name.insert(entry.name.clone(), number);
         self.by_address.insert(address(entry.command), number);
         self.entries.push(entry);

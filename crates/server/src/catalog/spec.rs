@@ -151,6 +151,8 @@ impl CommandKeySpec {
     pub fn count(&self, words: usize) -> (usize, usize) {
         match *self {
             CommandKeySpec::Range { last, step, .. } => {
+                // A plan's keys begin at the first argument, so the last position is also their
+                // span.
                 let last = if last < 0 {
                     words.saturating_sub(last.unsigned_abs() as usize)
                 } else {
@@ -182,6 +184,8 @@ impl CommandKeySpec {
                 } else {
                     (last as usize).min(args.len().saturating_sub(1))
                 };
+                debug_assert!(first > 0, "the name of the command is no key");
+                // With fewer arguments than `last` implies, the range is empty.
                 (first..=end).step_by(step.max(1)).collect()
             }
             CommandKeySpec::Counted { count, target } => {
@@ -189,6 +193,8 @@ impl CommandKeySpec {
                     .get(count)
                     .and_then(|n| crate::number::parse_integer(n));
                 let available = args.len().saturating_sub(count + 1);
+                // The command itself refuses a wrong number later. Until then no position is out of
+                // range.
                 let number = (number.unwrap_or(0).max(0) as usize).min(available);
                 let keys = count + 1..count + 1 + number;
                 target.into_iter().chain(keys).collect()

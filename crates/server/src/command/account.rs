@@ -31,6 +31,7 @@ fn without_secrets<'a>(command: &CommandDefinition, args: &[&'a [u8]]) -> Vec<&'
     let mut words = args.to_vec();
     for position in (command.secrets)(args) {
         if let Some(word) = words.get_mut(position) {
+            // The number of words stays the same, so that a reader sees the command's form.
             *word = b"(redacted)";
         }
     }
@@ -40,6 +41,10 @@ fn without_secrets<'a>(command: &CommandDefinition, args: &[&'a [u8]]) -> Vec<&'
 impl CommandAccount {
     /// Creates the account of a command that begins when it is executed.
     pub fn of(command: &'static CommandDefinition, server: &ServerCore) -> CommandAccount {
+        debug_assert!(
+            server.acl.registry.number(command).is_some(),
+            "the registry has all rows of the table"
+        );
         let number = server.acl.registry.number(command).unwrap_or(0);
         CommandAccount::after(command, number, None)
     }
@@ -122,6 +127,7 @@ impl CommandAccount {
             let tracking = &server.tracking;
             tracking.note_read(&server.clients, client, keys_max as usize, keys);
         }
+        // A command that blocks is counted when its wait ends.
         if waits {
             return;
         }
@@ -130,6 +136,7 @@ impl CommandAccount {
             && command.flags.has(Flags::EMPTIES)
             && answer.is_ok()
         {
+            // As in Redis, clients drop their whole caches instead of being told each key.
             server.tracking.notify_all(&server.clients);
         }
         let now = Instant::now();
@@ -159,6 +166,7 @@ impl CommandAccount {
         }
         if !command.flags.has(Flags::SECRET) {
             let words = || without_secrets(command, args);
+            // The words are copied only if the command is slow enough.
             server.slowlog.note(&server.config.hot, client, words, took);
         }
         let event = if command.flags.has(Flags::FAST) {
@@ -166,6 +174,7 @@ impl CommandAccount {
         } else {
             "command"
         };
+        // The latency monitor of Redis has one event for fast commands and one for all others.
         server.latency.note(&server.config.hot, event, took);
     }
 

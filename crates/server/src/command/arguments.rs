@@ -14,6 +14,7 @@ pub fn positions(start: i64, stop: i64, len: usize) -> Range<usize> {
         _ => position,
     };
     let start = from_begin(start).max(0).min(len);
+    // A `stop` before `start` gives an empty range, which is no error in Redis.
     let end = from_begin(stop).saturating_add(1).clamp(start, len);
     start as usize..end as usize
 }
@@ -41,6 +42,7 @@ pub fn timeout_ms(argument: &[u8]) -> Result<u64, CommandError> {
     if ms > MS_MAX {
         return Err(OUT_OF_RANGE);
     }
+    // Rounding upwards keeps a small timeout from becoming 0, which would mean none.
     if ms.ceil() < 0.0 {
         return Err(CommandError::text("ERR timeout is negative"));
     }

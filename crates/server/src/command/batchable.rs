@@ -52,6 +52,7 @@ pub fn packed(name: &[u8]) -> Option<u64> {
 #[inline]
 fn lower(name: u64, length: usize) -> Option<u64> {
     let lower = 0x2020_2020_2020_2020;
+    // The padding stays zero, or a short name would equal a longer one with blanks at its end.
     let used = u64::MAX.checked_shr(64 - 8 * length as u32)?;
     Some(name | (lower & used))
 }
@@ -72,9 +73,14 @@ impl Batchables {
             let (CommandImplementation::Planned(plan), Some(name)) = (command.run, name) else {
                 continue;
             };
+            // The table of commands does not change, so open addressing needs no removal.
             let free = (place(name)..place(name) + PLACES)
                 .map(|place| place % PLACES)
                 .find(|&place| places.get(place).is_some_and(Option::is_none));
+            debug_assert!(
+                free.is_some(),
+                "the places are more than the commands with plans"
+            );
             if let Some(free) = free.and_then(|free| places.get_mut(free)) {
                 *free = Some(Batchable {
                     name,
@@ -84,6 +90,10 @@ impl Batchables {
                 });
             }
         }
+        debug_assert!(
+            places.iter().any(Option::is_none),
+            "a search for an unknown name ends at an empty place"
+        );
         Batchables { places }
     }
 

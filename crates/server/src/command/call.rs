@@ -102,12 +102,16 @@ impl<'c> CommandCall<'c> {
             key: key.to_vec(),
             behind: StreamId::MIN,
         };
+        // The reply is written at this point, while the client's protocol is at hand.
         let mut in_vain = RespReply::new(self.reply.protocol());
         answer(&mut in_vain);
         if self.nested {
+            // As in Redis, a blocking command in a transaction or script acts as if its timeout had
+            // passed.
             self.reply.raw(in_vain.bytes());
             return;
         }
+        debug_assert!(self.wait.is_none(), "a command waits once");
         self.wait = Some(Wait {
             keys: keys.iter().map(|key| awaited(key)).collect(),
             line,
@@ -131,6 +135,7 @@ impl<'c> CommandCall<'c> {
                 DraftCommitOutcome::Conflict => {
                     self.reply.truncate(start);
                     let effects = self.keys.effects();
+                    // The property of the command applies to the next attempt as well.
                     let key_by_key = effects.key_by_key;
                     effects.clear();
                     effects.key_by_key = key_by_key;
@@ -159,6 +164,7 @@ impl<'c> CommandCall<'c> {
         let positions = command.keys.positions(args);
         let sampled = is_next_sampled();
         note_uses(self.server, self.client, command, args, &positions, sampled);
+        // Commands before it in the transaction or script may have selected another database.
         let mut keys = self.keys.nested();
         keys.select(self.client.database);
         invoke(

@@ -61,6 +61,7 @@ impl CommandDefinition {
                 | CommandKeySpec::OneOrBehind { .. }
                 | CommandKeySpec::Custom(_)
         );
+        // As in Redis: the keys that BY and GET read depend on the elements.
         if is_movable || self.name == "sort_ro" {
             names.push("movablekeys");
         }

@@ -81,6 +81,8 @@ pub fn invoke(
     let only_looks = command.flags.has(Flags::LOOKS_ONLY) || command.flags.has(Flags::PASSES_ON);
     let mut keys = keys;
     let writes = command.flags.has(Flags::WRITE) || command.flags.has(Flags::MAY_CHANGE);
+    // While writes are paused, reads leave expired keys in place, because to delete them is a
+    // write.
     keys.set_keeps_expired(server.singly.has(SequentialReason::Pause) && !writes);
     keys.touch(command.part, args);
     keys.set_use(!only_looks && !client.reads_without_use());
@@ -97,6 +99,7 @@ pub fn invoke(
     let answer = if nested {
         perform(command, &mut call)
     } else {
+        // The outermost command decides for all that it executes, and commits them as a whole.
         let by_key = command.flags.has(Flags::KEY_BY_KEY);
         call.keys.effects().key_by_key = by_key;
         call.until_committed(|call| perform(command, call))
@@ -126,6 +129,7 @@ pub fn invoke(
         _ => answer,
     };
     let answer = match glob::end_command() {
+        // A write has changed keys by then, and must not be reported as failed.
         true if answer.is_ok() && !command.flags.has(Flags::WRITE) => Err(TOO_MUCH_WORK),
         _ => answer,
     };
@@ -133,6 +137,7 @@ pub fn invoke(
     if let Err(CommandError::LacksRoom(bytes)) = answer
         && !nested
     {
+        // Only a command on its own can run again. In a transaction others have run before it.
         client.lacks_room = Some(bytes);
     }
     if let Err(error) = answer {

@@ -36,6 +36,7 @@ impl Latest {
     #[inline]
     pub fn is_found_by(&self, args: &[&[u8]]) -> bool {
         let is = |name: &&[u8]| name.eq_ignore_ascii_case(self.command.name.as_bytes());
+        // Another number of arguments must be refused by the full lookup, with its error.
         self.by_name && args.first().is_some_and(is) && self.command.accepts(args.len())
     }
 }

@@ -25,6 +25,8 @@ impl CommandTable {
                 };
                 let subcommand = command.subcommand(word);
                 if let Some(unknown) = command.unknown {
+                    // Such a container reports a wrong number of arguments as an unknown
+                    // subcommand.
                     let subcommand = subcommand.filter(|it| it.accepts(args.len()));
                     return subcommand.ok_or_else(|| unknown(word));
                 }
@@ -45,6 +47,10 @@ impl CommandTable {
             return Err(CommandError::WrongArity(found.name.into()));
         }
         let other = found.turning.and_then(|turning| turning(args));
+        debug_assert!(
+            other.is_none_or(|name| self.find(name.as_bytes()).is_some()),
+            "a command turns into one of the table"
+        );
         let other = other.and_then(|name| self.find(name.as_bytes()));
         Ok(other.unwrap_or(found))
     }
@@ -62,6 +68,7 @@ fn unknown_command(args: &[&[u8]]) -> CommandError {
         else {
             break;
         };
+        // As in Redis, the limit applies to the shown text with its quotes and blanks.
         let argument = argument.get(..room).unwrap_or(argument);
         words += &format!("'{}' ", shown(argument));
     }

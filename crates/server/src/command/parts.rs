@@ -51,11 +51,13 @@ impl<'a> CollectionScanOptions<'a> {
                     if count < 1 {
                         return Err(CommandError::Syntax);
                     }
+                    // The count is a hint in Redis, too, so a smaller one is no error.
                     step.count = usize::try_from(count).unwrap_or(SCANNED_MAX);
                     step.count = step.count.min(SCANNED_MAX);
                     rest
                 }
                 [name, value, ref rest @ ..] if is(name, "match") => {
+                    // The pattern that matches everything is not compared at all.
                     step.pattern = Some(value).filter(|&pattern| pattern != b"*");
                     rest
                 }
@@ -161,6 +163,7 @@ impl RandomDraw {
                 all.all(visit);
             }
             RandomDraw::Distinct(_) if len <= FEW || count > len / 3 => {
+                // The more elements are chosen, the more random draws would repeat one of them.
                 let mut chosen = index::sample(&mut rand::rng(), len, count).into_vec();
                 chosen.sort_unstable();
                 let mut chosen = chosen.into_iter().peekable();
@@ -171,6 +174,8 @@ impl RandomDraw {
                 }
             }
             RandomDraw::Distinct(_) => {
+                // Here fewer than a third are chosen, so a draw is new with a probability above two
+                // thirds.
                 let mut drawn = HashSet::new();
                 while drawn.len() < count
                     && let Some((name, element)) = random()

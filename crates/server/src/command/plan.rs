@@ -65,6 +65,8 @@ impl CommandPlan {
     #[inline]
     pub fn touch(&self, words: usize, keys: usize) -> Touch {
         match self.touch {
+            // Options such as NX or an expiry depend on the old value, so the key must be read
+            // before.
             Touch::Set if words != 1 + 2 * keys => Touch::Change,
             touch => touch,
         }
@@ -144,6 +146,7 @@ impl<'p> PlannedCommand<'p> {
 
     /// Returns the number of keys, if all arguments are keys or belong to keys.
     pub fn keys(&self) -> usize {
+        debug_assert!(!self.args.is_empty(), "the name is the first word");
         let arguments = self.args.len() - 1;
         match self.step {
             1 => arguments,
@@ -155,6 +158,10 @@ impl<'p> PlannedCommand<'p> {
     #[inline]
     pub fn key(&self, position: usize) -> &'p [u8] {
         let argument = 1 + position * self.step;
+        debug_assert!(
+            argument < self.args.len(),
+            "the arity of the command covers its keys"
+        );
         self.args.get(argument).copied().unwrap_or_default()
     }
 
@@ -206,6 +213,7 @@ impl<'p> PlannedCommand<'p> {
     ) -> Result<R, CommandError> {
         let key = self.key(position);
         let reply = &mut *self.reply;
+        // The reply is lent to `read`, because the borrow of the keys excludes one of the command.
         let read = |value: Option<&[u8]>, expires_at_ms| read(reply, value, expires_at_ms);
         match &mut self.keys {
             PlannedKeySource::Alone(keys) => keys.read_string_and_expiry(key, read),
@@ -374,6 +382,8 @@ impl<'p> PlannedCommand<'p> {
         let key = self.key(position);
         match &mut self.keys {
             PlannedKeySource::Alone(keys) => keys.changed(key, class, name),
+            // Writes are part of a batch only while nobody observes keys, so an event would have no
+            // reader.
             PlannedKeySource::InBatch(keys) => keys.ledger.changes += 1,
         }
     }

@@ -123,6 +123,10 @@ impl CommandDefinition {
 
     /// Sets the effect of a planned command's completion in the usual case.
     pub const fn usually(mut self, usual: Usual) -> CommandDefinition {
+        debug_assert!(
+            matches!(self.run, CommandImplementation::Planned(_)),
+            "only a plan has a usual case"
+        );
         if let CommandImplementation::Planned(plan) = &mut self.run {
             plan.usual = Some(usual);
         }
@@ -134,6 +138,7 @@ impl CommandDefinition {
         name: &'static str,
         subcommands: &'static [CommandDefinition],
     ) -> CommandDefinition {
+        // The lookup returns a container itself only if it has a function for that.
         const fn never(_: &mut CommandCall<'_>) -> Answer {
             Ok(())
         }
@@ -148,6 +153,10 @@ impl CommandDefinition {
         mut self,
         run: fn(&mut CommandCall<'_>) -> Answer,
     ) -> CommandDefinition {
+        debug_assert!(
+            matches!(self.run, CommandImplementation::Container(_)),
+            "other commands have no subcommands"
+        );
         self.spec.arity = -1;
         self.bare = Some(run);
         self
@@ -188,6 +197,7 @@ impl CommandDefinition {
     }
     /// Sets the keys: every `step`-th argument from `first` to `last`.
     pub const fn keys_at(mut self, first: usize, last: i32, step: usize) -> CommandDefinition {
+        debug_assert!(first > 0 && step > 0, "the name of the command is no key");
         self.spec.keys = CommandKeySpec::Range { first, last, step };
         self
     }
@@ -257,6 +267,10 @@ impl CommandDefinition {
     }
     /// Sets a container's error for an unknown subcommand or a wrong number of its arguments.
     pub const fn unknown_by(mut self, error: SubcommandRefusal) -> CommandDefinition {
+        debug_assert!(
+            matches!(self.run, CommandImplementation::Container(_)),
+            "other commands have no subcommands"
+        );
         self.unknown = Some(error);
         self
     }

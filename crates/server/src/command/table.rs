@@ -19,6 +19,7 @@ pub struct CommandTable {
 }
 
 fn letter_bit(letter: u8) -> u32 {
+    // The low five bits of a letter are the same in either case.
     1 << (letter & 31)
 }
 
@@ -26,6 +27,10 @@ impl CommandTable {
     /// Creates the table of these commands, which are numbered in this order.
     pub fn new(commands: impl IntoIterator<Item = &'static CommandDefinition>) -> CommandTable {
         let rows: Vec<_> = commands.into_iter().collect();
+        debug_assert!(
+            rows.iter().all(|it| !it.name.contains(char::is_uppercase)),
+            "names are looked up in lower case"
+        );
         let registry = CommandRegistry::new(rows.iter().map(|command| {
             let subcommands = command.subcommands().iter();
             (&command.spec, subcommands.map(|command| &command.spec))
@@ -57,6 +62,7 @@ impl CommandTable {
 
     /// Finds a command by its name in any case.
     pub fn find(&self, name: &[u8]) -> Option<&'static CommandDefinition> {
+        // No name is longer, and a copy on the stack is cheaper than one in memory of its own.
         const LONGEST: usize = 32;
         let mut lower = [0; LONGEST];
         let lower = lower.get_mut(..name.len())?;
@@ -86,6 +92,10 @@ impl CommandTable {
 
     /// Returns the number of a command or subcommand.
     pub fn number_of(&self, command: &'static CommandDefinition) -> usize {
+        debug_assert!(
+            self.registry.number(command).is_some(),
+            "the registry has all rows of the table"
+        );
         self.registry.number(command).unwrap_or(0)
     }
 
@@ -93,6 +103,7 @@ impl CommandTable {
     /// number of arguments.
     pub fn number_named(&self, args: &[&[u8]]) -> Option<usize> {
         let command = self.find(args.first()?)?;
+        // The statistics count a refusal with the subcommand, even if its arity was the reason.
         let subcommand = args.get(1).and_then(|word| command.subcommand(word));
         Some(self.number_of(subcommand.unwrap_or(command)))
     }
