@@ -58,6 +58,7 @@ pub fn of_prefix<'a>(command: &Spec, args: &[&'a [u8]]) -> Option<(&'a [u8], Key
     } else {
         KeyAccess::READ
     };
+    // A range of keys has no prefix in general, so it needs the right to all keys.
     let prefix = match command.name {
         "kprefix" | "kprefixdel" => args.get(1).copied(),
         _ => None,
@@ -71,6 +72,7 @@ pub fn channels(name: &str, arguments: usize) -> Option<(std::ops::Range<usize>,
         "publish" | "spublish" => Some((1..2, false)),
         "subscribe" | "ssubscribe" => Some((1..arguments, false)),
         "psubscribe" => Some((1..arguments, true)),
+        // As in Redis, unsubscribing needs no right.
         _ => None,
     }
 }

@@ -40,6 +40,7 @@ fn parse(acl: &Acl, text: &[u8], path: &str) -> Result<Vec<User>, AclError> {
         }
     }
     if !errors.is_empty() {
+        // Each error ends with a blank, which separates it from the next.
         errors.pop();
         return Err(AclError::File(errors));
     }
@@ -89,10 +90,12 @@ impl Acl {
             .into_iter()
             .map(|user| (user.name.clone(), Arc::new(user)))
             .collect();
+        // As in Redis, there is a default user even if the file has none: connections begin as it.
         loaded
             .entry(DEFAULT.to_vec())
             .or_insert_with(|| Arc::new(User::default_user(self.registry)));
         let mut users = self.users.write();
+        // Clients of a user with the same rights stay connected.
         let is_other = |(name, user): &(&Vec<u8>, &Arc<User>)| loaded.get(*name) != Some(*user);
         let others = users.iter().filter(is_other).map(|(name, _)| name.clone());
         let others = others.collect();
@@ -102,14 +105,14 @@ impl Acl {
     }
 
     /// Loads the users of the file, if one is named, or those of the configuration. It must run
-    /// before any client is served. Without the file the server would be open to all, so a missing
-    /// file is an error.
+    /// before any client is served.
     ///
     /// # Errors
     /// See [`load`](Acl::load). A line of the configuration is refused, or there is a file as well.
     pub fn load_at_start(&self, lines: &[UserLine]) -> Result<(), AclError> {
         if self.file.is_some() {
             return match lines.first() {
+                // A missing file is an error: without its users the server would be open to all.
                 None => self.load().map(drop),
                 Some(line) => Err(AclError::Line {
                     place: line.place.clone(),

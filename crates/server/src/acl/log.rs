@@ -103,6 +103,10 @@ impl Default for AclLog {
 impl AclLog {
     /// Records a denial. Its count and number are set here.
     pub fn add(&mut self, mut entry: AclLogEntry) {
+        debug_assert!(
+            self.entries.len() <= self.most,
+            "the oldest entries are forgotten"
+        );
         self.denied[entry.reason as usize] += 1;
         let alike = |known: &AclLogEntry| {
             known.reason == entry.reason
@@ -114,6 +118,7 @@ impl AclLog {
         if let Some(at) = self.entries.iter().position(alike)
             && let Some(mut known) = self.entries.remove(at)
         {
+            // As in Redis, the entry shows the client that was denied last, and becomes the latest.
             known.count += 1;
             known.updated_ms = entry.updated_ms;
             known.client = entry.client;

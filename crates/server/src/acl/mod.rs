@@ -93,6 +93,7 @@ impl Acl {
 
     fn put(&self, user: User) {
         self.users.write().insert(user.name.clone(), Arc::new(user));
+        // The version follows the change, so that a client which reads it also finds the new user.
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -103,6 +104,8 @@ impl Acl {
     pub fn set_user(&self, name: &[u8], rules: &[&[u8]]) -> Result<(), AclError> {
         selector::check_blanks(name).map_err(|_| AclError::UserName)?;
         let mut users = self.users.write();
+        // The lock is held until the end, so that two changes of one user are applied in turn. The
+        // rules change a copy, which is dropped if one of them is refused.
         let mut user = match users.get(name) {
             Some(user) => User::clone(user),
             None => self.new_user(name),
@@ -117,6 +120,7 @@ impl Acl {
     /// Removes a user. Returns false if it does not exist. The caller must close the connections of
     /// its clients.
     pub fn delete_user(&self, name: &[u8]) -> bool {
+        debug_assert_ne!(name, DEFAULT, "connections begin as the default user");
         let removed = self.users.write().remove(name).is_some();
         self.version.fetch_add(1, Ordering::AcqRel);
         removed
@@ -155,6 +159,7 @@ impl Acl {
     /// Returns true if a connection from another machine must be refused, because it could do
     /// everything.
     pub fn is_protected(&self) -> bool {
+        // As in Redis, a disabled default user without a password counts as well.
         let open = self.user(DEFAULT).is_some_and(|user| user.no_password);
         open && self.protected.load(Ordering::Relaxed)
     }
@@ -233,6 +238,7 @@ impl DeniedCommand {
             Denial::Command => {
                 format!("User {user} has no permissions to run the '{command}' command")
             }
+            // As in Redis, only administrators see the key.
             Denial::Key(_) => "No permissions to access a key".to_owned(),
             Denial::Channel(_) => "No permissions to access a channel".to_owned(),
         }

@@ -105,6 +105,7 @@ impl Selector {
             b"allcommands" | b"+@all" => self.set_all_commands(registry, true),
             b"nocommands" | b"-@all" => self.set_all_commands(registry, false),
             _ => match rule {
+                // Patterns are taken from the rule as it was given, because keys have a case.
                 [b'~' | b'%', ..] => self.add_key_pattern(rule)?,
                 [b'&', pattern @ ..] => self.add_channel_pattern(pattern)?,
                 [b'+', b'@', name @ ..] => self.set_category(registry, name, true)?,
@@ -118,6 +119,8 @@ impl Selector {
                 _ => return Err(RuleError::Syntax),
             },
         }
+        debug_assert!(!self.all_keys || self.keys.is_empty());
+        debug_assert!(!self.all_channels || self.channels.is_empty());
         Ok(())
     }
 
@@ -128,6 +131,7 @@ impl Selector {
         let (access, pattern) = parse_key_pattern(rule).ok_or(RuleError::Syntax)?;
         check_blanks(pattern)?;
         match self.keys.iter_mut().find(|key| key.pattern == pattern) {
+            // As in Redis, `%R~x` and `%W~x` together are `~x`.
             Some(known) => known.access = known.access.and(access),
             None => self.keys.push(KeyPattern {
                 pattern: pattern.to_vec(),
@@ -212,12 +216,14 @@ impl Selector {
         if let Err(at) = self.first_arguments.binary_search(&permission) {
             self.first_arguments.insert(at, permission);
         }
+        debug_assert!(self.first_arguments.is_sorted());
         self.note_rule(true, lower(name));
         Ok(())
     }
 
     /// Allows or denies a command with its subcommands.
     fn set_command(&mut self, registry: &CommandRegistry, number: usize, allow: bool) {
+        debug_assert!(number < registry.len(), "numbers come from the registry");
         let entry = registry.entries().get(number);
         let subcommands = entry.map_or(0..0, |entry| entry.subcommands.clone());
         for number in std::iter::once(number).chain(subcommands) {
@@ -228,6 +234,7 @@ impl Selector {
             if let Some(bits) = self.allowed.get_mut(word) {
                 *bits = if allow { *bits | bit } else { *bits & !bit };
             }
+            // A rule on a whole command overrules those on its first arguments.
             self.first_arguments.retain(|(other, _)| *other != number);
         }
     }
@@ -235,6 +242,7 @@ impl Selector {
     /// Records a rule, and removes those that it overrules.
     fn note_rule(&mut self, allow: bool, name: String) {
         self.rules.retain(|rule| {
+            // Rules on subcommands and first arguments follow the command's name and `|`.
             let rest = rule.name.strip_prefix(&name);
             !rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('|'))
         });
@@ -255,6 +263,7 @@ impl Selector {
         command: &Spec,
         args: &[&[u8]],
     ) -> Result<(), Denial> {
+        // As in Redis, commands that are allowed before authentication need no right.
         let no_auth = command.flags.has(Flags::NO_AUTH);
         if !(self.all_commands || no_auth || self.allows_command(number, args)) {
             return Err(Denial::Command);
@@ -316,6 +325,7 @@ impl Selector {
             known.access.has(needed)
                 && known.pattern.split_last().is_some_and(|(last, literal)| {
                     *last == b'*'
+                        // Anything but plain bytes before the star could exclude some of the keys.
                         && !literal.iter().any(|byte| b"*?[\\".contains(byte))
                         && prefix.starts_with(literal)
                 })
@@ -325,6 +335,7 @@ impl Selector {
 
     fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         let allows = |known: &Vec<u8>| {
+            // As in Redis, a pattern must be allowed literally, because it may match more channels.
             if is_pattern {
                 known == channel
             } else {
@@ -391,6 +402,7 @@ impl Selector {
             text.push(b' ');
         }
         if !self.all_channels {
+            // A new selector may have the right to all channels, depending on `acl-pubsub-default`.
             text.extend_from_slice(b"resetchannels ");
         }
         let channels = self.describe_channels();

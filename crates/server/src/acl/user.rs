@@ -156,6 +156,7 @@ impl User {
                 _ => self.root.apply(registry, rule)?,
             },
         }
+        debug_assert!(!self.no_password || self.passwords.is_empty());
         Ok(())
     }
 
@@ -191,6 +192,7 @@ impl User {
         if !self.passwords.contains(&hash) {
             self.passwords.push(hash);
         }
+        // As in Redis, a password ends `nopass`.
         self.no_password = false;
     }
 
@@ -203,7 +205,7 @@ impl User {
     /// Checks a command.
     ///
     /// # Errors
-    /// No selector allows it. The reason is that of the selector which failed last.
+    /// No selector allows it. The reason is that of the selector whose checks went furthest.
     pub fn check(
         &self,
         registry: &CommandRegistry,
@@ -216,6 +218,8 @@ impl User {
         for selector in self.selectors() {
             match selector.check(number, name, command, args) {
                 Ok(()) => return Ok(()),
+                // The order of the reasons is that of the checks, as in Redis: this selector came
+                // closest.
                 Err(denial) => furthest = furthest.max(denial),
             }
         }
@@ -262,6 +266,7 @@ impl User {
             line.extend_from_slice(&selector.describe());
             line.push(b')');
         }
+        debug_assert!(!line.contains(&b'\n'), "a user is one line of a file");
         line
     }
 }

@@ -28,6 +28,7 @@ pub fn describe(client: &ClientShared, registry: &CommandRegistry, steady_ms: u6
         client.id,
         client.peer,
         client.local,
+        // Redis shows the number of the socket. Readers of the list expect some number.
         client.id as i32,
         client.name.lock(),
         seconds(client.connected_at_ms),
@@ -37,6 +38,7 @@ pub fn describe(client: &ClientShared, registry: &CommandRegistry, steady_ms: u6
         count(&listed.channels),
         count(&listed.patterns),
         count(&listed.shard_channels),
+        // As in Redis, -1 means that there is no transaction.
         count(&listed.queued) as i64 - 1,
         count(&listed.watched),
         count(&listed.held_bytes) + count(&listed.delivered_bytes),

@@ -63,6 +63,7 @@ impl ClientSession {
     /// There is no such user, the password is wrong, or the user is disabled.
     pub fn log_in(&mut self, acl: &Acl, name: &[u8], password: &[u8]) -> Result<(), WrongPassword> {
         let version = acl.version();
+        // The version is read before the user, so that a change in between is noticed later.
         match acl.authenticate(name, password) {
             Ok(user) => {
                 self.become_user(user, version);
@@ -108,9 +109,11 @@ impl ClientSession {
         if self.login.version == version {
             return;
         }
+        // `become_user` marks the client as logged in, which need not be so.
         let authenticated = self.authenticated;
         match acl.user(&user.name) {
             Some(user) => {
+                // Clients that have not logged in may do so without a password from here on.
                 let open = &*user.name == DEFAULT && user.enabled && user.no_password;
                 self.become_user(user, version);
                 self.set_authenticated(authenticated || open);
@@ -131,6 +134,10 @@ impl ClientSession {
         args: &[&[u8]],
     ) -> Result<(), CommandError> {
         self.refresh(acl);
+        debug_assert!(
+            !self.login.unrestricted || self.authenticated,
+            "only a client that has logged in is unrestricted"
+        );
         if !self.authenticated && !command.flags.has(Flags::NO_AUTH) {
             return Err(CommandError::text("NOAUTH Authentication required."));
         }
@@ -176,6 +183,7 @@ impl ClientSession {
                 (DenialReason::Channel, channel.unwrap_or_default())
             }
         };
+        // The entry of the log shows the denied command as the last one of the client.
         self.shared.listed.note(acl.registry.number(command));
         let client = self.described(acl);
         acl.note(reason, context, object, &user.name, client);

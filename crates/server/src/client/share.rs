@@ -105,6 +105,7 @@ impl ClientShare {
     }
 
     fn change(&self, before: usize, after: usize) {
+        // The new bytes are added first, because the sum must not wrap around below zero.
         self.held.fetch_add(after, Relaxed);
         self.held.fetch_sub(before, Relaxed);
     }
@@ -115,6 +116,8 @@ impl ClientShare {
     pub fn note_delivered(&self, client: &ClientShared, bytes: usize) -> bool {
         let waiting = client.listed.delivered_bytes.load(Relaxed) + bytes;
         let unsent = client.listed.output_bytes.load(Relaxed);
+        // One message may wait in any case, so that a client is not closed for the memory of
+        // others.
         if waiting.saturating_add(unsent) > self.most_delivered.load(Relaxed)
             || waiting > bytes && !self.has_room_for(bytes)
         {
@@ -135,6 +138,8 @@ impl ClientShare {
     pub fn mark_for_close(&self, client: &ClientShared) -> bool {
         let is_new = !client.killed.swap(true, AcqRel);
         if is_new {
+            // From here on its memory does not count, or more clients than necessary would be
+            // closed.
             let held = client.listed.held_bytes.load(Relaxed);
             client.listed.doomed_bytes.store(held, Relaxed);
             self.doomed.fetch_add(held, Relaxed);
@@ -196,6 +201,8 @@ impl ClientShare {
         }
         self.evicted.fetch_add(doomed.len() as u64, Relaxed);
         if doomed.is_empty() {
+            // Clients that may not be closed hold the rest. The next search waits until they hold
+            // more.
             self.in_vain.store(self.held_to_stay(), Relaxed);
         }
         doomed

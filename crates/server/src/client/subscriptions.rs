@@ -50,6 +50,10 @@ impl Subscriptions {
         if was_there {
             self.names_bytes -= name.len();
         }
+        debug_assert!(
+            self.any() || self.names_bytes == 0,
+            "the bytes are those of the names"
+        );
         was_there
     }
 
@@ -57,6 +61,7 @@ impl Subscriptions {
     #[inline]
     pub fn bytes(&self) -> usize {
         let names = self.channels.len() + self.patterns.len() + self.shard_channels.len();
+        // The server's table of listeners has each name as well.
         2 * (self.names_bytes + names * ENTRY_BYTES)
     }
 

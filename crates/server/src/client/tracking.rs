@@ -33,6 +33,10 @@ impl TrackingOptions {
     /// Returns the prefixes of which it gets invalidations, if it has chosen broadcasting. The
     /// empty prefix stands for all keys.
     pub fn tracked_prefixes(&self) -> impl Iterator<Item = &[u8]> {
+        debug_assert!(
+            self.broadcast || self.prefixes.is_empty(),
+            "only broadcasting has prefixes"
+        );
         let is_all = self.broadcast && self.prefixes.is_empty();
         let chosen = self.prefixes.iter().map(|prefix| &prefix[..]);
         is_all.then_some(&[][..]).into_iter().chain(chosen)

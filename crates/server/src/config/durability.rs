@@ -38,6 +38,7 @@ impl SavePoint {
     pub fn parse(text: &str) -> Vec<SavePoint> {
         let numbers = text.split_ascii_whitespace();
         let numbers: Vec<u64> = numbers.filter_map(|word| word.parse().ok()).collect();
+        // The parameter `save` refuses an odd number of words.
         let (pairs, _) = numbers.as_chunks();
         let point = |&[seconds, changes]: &[u64; 2]| SavePoint { seconds, changes };
         pairs.iter().map(point).collect()
@@ -103,6 +104,7 @@ impl Durability {
         let point = |(seconds, changes)| SavePoint { seconds, changes };
         match &self.save {
             Some(points) => points.clone(),
+            // The log has all changes, so that snapshots next to it are made only on request.
             None if self.directory.is_some() && !self.log() => redis.map(point).to_vec(),
             None => Vec::new(),
         }

@@ -24,6 +24,10 @@ pub const KEYSPACE: u32 = 1;
 pub const KEYEVENT: u32 = 1 << 1;
 /// `A`: all classes except those of new keys and of keys that were not found.
 const ALL: u32 = 0b1111_1111 << 2 | 1 << 10 | 1 << 13;
+const _: () = assert!(
+    ALL & (KEYSPACE | KEYEVENT | 1 << 11 | 1 << 14) == 0,
+    "`A` stands for classes only, without `m` and `n`"
+);
 
 /// Parses letters. Returns `None` if a letter has no meaning.
 pub fn parse(letters: &str) -> Option<u32> {
@@ -54,6 +58,7 @@ pub fn letters(events: u32) -> String {
 
 /// Returns true if any event is published.
 pub fn is_on(events: u32) -> bool {
+    // Without a channel or without a class nothing is published, as in Redis.
     events & (KEYSPACE | KEYEVENT) != 0 && events & !(KEYSPACE | KEYEVENT) != 0
 }
 

@@ -91,6 +91,7 @@ impl ConfigFileContents {
     /// # Errors
     /// The file or line, and the reason.
     pub fn read(path: &Path) -> Result<ConfigFileContents, FileError> {
+        // CONFIG REWRITE writes the file later, when the working directory may be another one.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let mut settings = ConfigFileContents {
             file: Some(path.clone()),
@@ -113,6 +114,7 @@ impl ConfigFileContents {
     }
 
     fn read_file(&mut self, path: &Path, depth: usize) -> Result<(), FileError> {
+        debug_assert!(depth <= DEPTH_MAX, "deeper includes are refused");
         let text = secret_file::read(path).map_err(|source| FileError::System {
             path: path.to_owned(),
             source,
@@ -152,6 +154,7 @@ impl ConfigFileContents {
                 }
                 [user, ..] if is("user") => {
                     if self.users.iter().any(|it| it.words.first() == Some(user)) {
+                        // The second line would replace the rights of the first without notice.
                         return Err(refused("the user is described twice"));
                     }
                     let place = format!("{}, line {}", path.display(), number + 1);
@@ -172,6 +175,8 @@ impl ConfigFileContents {
         let path = Path::new(std::ffi::OsStr::from_bytes(path));
         let path = Path::new(self.value("dir").unwrap_or_default()).join(path);
         let pattern = path.file_name().unwrap_or_default().as_bytes();
+        // Only the last part may be a pattern. Redis uses glob(3), which also takes patterns of
+        // folders.
         if !pattern.iter().any(|byte| b"*?[".contains(byte)) {
             return vec![path];
         }
@@ -183,6 +188,7 @@ impl ConfigFileContents {
             .filter(|name| glob::matches(pattern, name.as_bytes()))
             .map(|name| path.with_file_name(name))
             .collect();
+        // As with glob(3). Later files override values of earlier ones, so the order matters.
         files.sort();
         files
     }
@@ -202,6 +208,8 @@ impl ConfigFileContents {
             && !old.is_empty()
             && !value.is_empty()
         {
+            // As in Redis, each line `save` adds points, and an empty value removes those before
+            // it.
             value = [old, &value].join(&b' ');
         }
         parameter
@@ -250,7 +258,8 @@ pub fn rewrite(
             add(line);
             continue;
         };
-        // A parameter that has its default value again needs no line.
+        // A parameter that has its default value again needs no line, nor does a second line of one
+        // that was written before.
         if let Some(position) = left.iter().position(|it| it.0.name == parameter.name) {
             let (parameter, value) = left.remove(position);
             add(&written(parameter, value));
@@ -275,6 +284,7 @@ fn written(parameter: &Parameter, value: &[u8]) -> Vec<u8> {
     }
     let mut quoted = String::new();
     crate::resp::request::quote(&mut quoted, value);
+    debug_assert!(!quoted.contains('\n'), "a value is on one line");
     [name, b" \"", quoted.as_bytes(), b"\""].concat()
 }
 

@@ -90,6 +90,7 @@ impl Hot {
         for (name, number) in numbers {
             number.store(text(name).parse().unwrap_or(0), Ordering::Relaxed);
         }
+        // The check of the parameter lets only numbers pass. Without one, nothing would be logged.
         let slower = text("slowlog-log-slower-than").parse().unwrap_or(-1);
         self.slowlog_slower_than_us.store(slower, Ordering::Relaxed);
         let tracking = text("latency-tracking") == "yes";
@@ -100,6 +101,7 @@ impl Hot {
         let limits = text("client-output-buffer-limit");
         let words: Vec<_> = limits.split_whitespace().collect();
         for limit in words.chunks(4) {
+            debug_assert_eq!(limit.len(), 4, "the parameter's check completes each class");
             let [class, hard, soft, seconds] = limit else {
                 continue;
             };

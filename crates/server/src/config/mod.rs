@@ -57,6 +57,7 @@ pub struct ConfigParameters {
 }
 
 fn find(name: &str) -> Option<usize> {
+    // It would equal the alias of each parameter that has none.
     if name.is_empty() {
         return None;
     }
@@ -83,6 +84,7 @@ impl ConfigParameters {
             hot: Hot::default(),
             file: options.settings.file.clone(),
         };
+        // The command line comes after the file, because it overrides it.
         for setting in &options.settings.values {
             config.start_with(&setting.name, &setting.value);
         }
@@ -127,6 +129,10 @@ impl ConfigParameters {
     /// Sets a value that was checked before, or comes from the program.
     fn start_with(&self, name: &str, value: impl AsRef<[u8]>) {
         let value = value.as_ref();
+        debug_assert!(
+            find(name).is_some(),
+            "the program names existing parameters"
+        );
         let Some(number) = find(name) else {
             return;
         };
@@ -173,6 +179,7 @@ impl ConfigParameters {
     /// that is named in full is returned under that name, which may be an alias.
     pub fn matching(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)> {
         let values = self.values.read();
+        debug_assert_eq!(values.len(), PARAMETERS.len());
         let mut found: Vec<(String, Vec<u8>)> = Vec::new();
         let mut add = |name: &str, value: &Vec<u8>| {
             if !found.iter().any(|(other, _)| other == name) {
@@ -244,6 +251,8 @@ impl ConfigParameters {
             let new = parameter.accept(value, &old).map_err(refused)?;
             changed.push((number, new));
         }
+        debug_assert_eq!(values.len(), PARAMETERS.len());
+        // The log mentions only values that are really set.
         for (number, new) in &changed {
             if let Some(parameter) = PARAMETERS.get(*number) {
                 parameter.note_if_inert(new);
@@ -254,6 +263,7 @@ impl ConfigParameters {
                 *slot = new;
             }
         }
+        // `refresh` takes the lock itself.
         drop(values);
         self.refresh();
         Ok(())

@@ -149,6 +149,7 @@ impl ServerOptions {
             return Ok(());
         }
         let mut kept = self.persistence.clone();
+        // The file may turn on what the command line leaves open.
         kept.complete(&self.settings);
         if kept.log() || !kept.save_points().is_empty() {
             return Err(
@@ -234,10 +235,10 @@ pub fn check_setting(name: &str, value: &str) -> Result<(), String> {
     ))
 }
 
-/// Returns the default number of threads: one less than there are cores, because the clients need
-/// one, too; at most eight.
+/// Returns the default number of threads: one less than there are cores, at most eight.
 pub fn default_threads() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    // Clients on the same machine need a core, too.
     cores.saturating_sub(1).clamp(1, 8)
 }
 

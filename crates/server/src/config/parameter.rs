@@ -105,6 +105,7 @@ impl Parameter {
             ParameterKind::Integer(least, most) => {
                 let number = crate::number::parse_integer(value.as_bytes());
                 let number = number.ok_or("argument couldn't be parsed into an integer")?;
+                // Both signed and unsigned bounds of 64 bits fit in this type.
                 within(i128::from(number), i128::from(least), i128::from(most))?;
                 Ok(number.to_string())
             }
@@ -157,6 +158,7 @@ pub fn several(value: &str, words: &[&str]) -> Result<String, Cow<'static, str>>
         .into());
     }
     let is_given = |word: &&&str| given.iter().any(|it| it.eq_ignore_ascii_case(word));
+    // The order of `words` makes equal values equal texts.
     let others: Vec<&str> = words.iter().skip(1).filter(is_given).copied().collect();
     match words.first() {
         Some(none) if others.is_empty() => Ok((*none).to_owned()),
@@ -185,11 +187,13 @@ pub fn memory(text: &str) -> Option<u64> {
         "gb" => 1 << 30,
         _ => return None,
     };
+    // An amount beyond 64 bits is refused rather than wrapped.
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 /// Creates a parameter that may be changed at any time.
 pub const fn free(name: &'static str, kind: ParameterKind, default: &'static str) -> Parameter {
+    debug_assert!(!name.is_empty(), "a parameter is found by its name");
     Parameter {
         name,
         alias: "",
@@ -203,6 +207,7 @@ pub const fn free(name: &'static str, kind: ParameterKind, default: &'static str
 impl Parameter {
     /// Adds a former name by which the parameter is known, too.
     pub const fn once(mut self, alias: &'static str) -> Parameter {
+        debug_assert!(!alias.is_empty(), "an empty alias means that there is none");
         self.alias = alias;
         self
     }
@@ -249,6 +254,7 @@ pub const fn integer(
     most: i64,
     default: &'static str,
 ) -> Parameter {
+    debug_assert!(least <= most);
     free(name, ParameterKind::Integer(least, most), default)
 }
 

@@ -13,6 +13,7 @@ type Shown = Result<String, Cow<'static, str>>;
 
 /// Checks `bind`: addresses to listen on.
 pub fn bind(value: &str, _: &str) -> Shown {
+    // The limit is that of Redis.
     const ADDRESSES_MAX: usize = 16;
     let words: Vec<_> = value.split_whitespace().collect();
     if words.len() > ADDRESSES_MAX {
@@ -28,6 +29,7 @@ pub fn save(value: &str, _: &str) -> Shown {
     let is = |word: &&str| {
         crate::number::parse_integer(word.as_bytes()).is_some_and(|number| number >= 0)
     };
+    // As in Redis, the seconds begin at 1 and the changes at 0.
     let seconds_are_positive = numbers.iter().step_by(2).all(|word| *word != "0");
     if !numbers.len().is_multiple_of(2) || !numbers.iter().all(is) || !seconds_are_positive {
         return Err("Invalid save parameters".into());
@@ -38,6 +40,7 @@ pub fn save(value: &str, _: &str) -> Shown {
 /// Checks `notify-keyspace-events`: letters.
 pub fn notified(value: &str, _: &str) -> Shown {
     match events::parse(value) {
+        // As in Redis, the letters are shown in one order, with `A` for all classes.
         Some(bits) => Ok(events::letters(bits)),
         None => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into()),
     }
@@ -81,6 +84,7 @@ pub fn output_limits(value: &str, old: &str) -> Shown {
             continue;
         };
         let class = match class.to_ascii_lowercase().as_str() {
+            // As in Redis, the class is shown under its former name.
             "replica" | "slave" => "slave",
             "normal" => "normal",
             "pubsub" => "pubsub",
@@ -100,6 +104,7 @@ pub fn output_limits(value: &str, old: &str) -> Shown {
             soft.to_string(),
             seconds.to_string(),
         ];
+        debug_assert!(classes.iter().all(|class| class.len() == 4));
         match classes.iter_mut().find(|old| old.first() == new.first()) {
             Some(old) => *old = new,
             None => classes.push(new),
@@ -120,6 +125,7 @@ pub fn defragmentation(value: &str, _: &str) -> Shown {
 /// Checks tiers in the form of `--tier`, the fastest first.
 pub fn tiers(value: &str, _: &str) -> Shown {
     for word in value.split_whitespace() {
+        // The order of the tiers is checked when they are opened.
         let tier: Result<Specification, _> = word.parse();
         tier.map_err(|error| error.to_string())?;
     }
