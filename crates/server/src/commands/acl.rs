@@ -168,6 +168,7 @@ fn wrong_arguments(subcommand: &str) -> CommandError {
 
 fn delete_users(call: &mut CommandCall<'_>) -> Answer {
     let names = call.rest(2);
+    // As in Redis, this is checked first, so that an error means that no user was deleted.
     if names.contains(&DEFAULT) {
         return Err(CommandError::text(
             "ERR The 'default' user cannot be removed",
@@ -196,6 +197,7 @@ fn close_clients_of(call: &mut CommandCall<'_>, name: &[u8]) {
 /// Closes the connections of a user's clients that listen to channels which the user may no longer
 /// listen to.
 fn close_listeners_of(call: &mut CommandCall<'_>, name: &[u8]) {
+    // Another thread may have deleted the user since, and closes its clients.
     let Some(user) = call.server.acl.user(name) else {
         return;
     };
@@ -258,6 +260,7 @@ fn get_user(call: &mut CommandCall<'_>) -> Answer {
         return Ok(());
     };
     let reply = &mut *call.reply;
+    // As in Redis, the rules outside parentheses are fields of the user itself.
     reply.map(6);
     reply.bulk(b"flags");
     let flags = user.flags();
@@ -338,6 +341,7 @@ fn log(call: &mut CommandCall<'_>) -> Answer {
         [_, _, count] => integer(count)?,
         _ => return Err(wrong_arguments("LOG")),
     };
+    // As in Redis, a negative count is 0.
     let entries = call.server.acl.denials(count.max(0) as usize);
     let now_ms = now_ms();
     let reply = &mut *call.reply;
@@ -371,6 +375,7 @@ fn log(call: &mut CommandCall<'_>) -> Answer {
 fn set_user(call: &mut CommandCall<'_>) -> Answer {
     let name = call.arg(2)?;
     call.server.acl.set_user(name, call.rest(3))?;
+    // As in Redis, a listener may not go on receiving from a channel that it has lost.
     close_listeners_of(call, name);
     call.reply.ok();
     Ok(())

@@ -82,6 +82,7 @@ fn ping(call: &mut CommandCall<'_>) -> Answer {
         _ => return Err(CommandError::WrongArity("ping".into())),
     };
     if call.reply.protocol() == Protocol::Resp2 && call.client.subscriptions.any() {
+        // As in Redis, a subscriber that speaks RESP2 gets the reply in the form of a message.
         call.reply.array(2);
         call.reply.bulk(b"pong");
         call.reply.bulk(message.unwrap_or_default());
@@ -112,6 +113,10 @@ fn select(call: &mut CommandCall<'_>) -> Answer {
 }
 
 fn choose_database(call: &mut CommandCall<'_>, number: usize) {
+    debug_assert!(
+        number < crate::keyspace::DATABASES,
+        "the number was checked"
+    );
     call.client.database = number;
     call.client.shared.database.store(number, Ordering::Relaxed);
 }
@@ -165,6 +170,7 @@ fn hello(call: &mut CommandCall<'_>) -> Answer {
             }
         }
     }
+    // Nothing is changed before all options are parsed and the client has logged in.
     if let Some((user, password)) = credentials {
         let logged_in = call.client.log_in(&call.server.acl, user, password);
         logged_in.map_err(|error| CommandError::owned(error.to_string()))?;
@@ -202,6 +208,7 @@ fn introduce(call: &mut CommandCall<'_>) {
     let reply = &mut *call.reply;
     reply.map(7);
     reply.bulk(b"server");
+    // Clients choose their features by this name and version.
     reply.bulk(b"redis");
     reply.bulk(b"version");
     reply.bulk(REDIS_VERSION.as_bytes());
@@ -233,6 +240,7 @@ fn reset(call: &mut CommandCall<'_>) -> Answer {
     call.client.replies = Default::default();
     call.client.shared.listed.set_no_touch(false);
     call.client.shared.listed.set_no_evict(false);
+    // As in Redis, the client is the default user again.
     call.client.welcome(&call.server.acl);
     call.reply.simple("RESET");
     Ok(())
@@ -242,6 +250,7 @@ fn time(call: &mut CommandCall<'_>) -> Answer {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH);
     let script = &mut call.client.script;
     let since = match script.time {
+        // As in Redis, time stands still while a script runs.
         Some(time) if script.runs => time,
         _ => now().unwrap_or_default(),
     };

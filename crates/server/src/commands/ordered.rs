@@ -102,6 +102,7 @@ struct KeyRangeOptions {
 /// Returns true if the options, which begin at a position, delete keys.
 fn deletes(args: &[&[u8]], options: usize) -> bool {
     let mut options = args.iter().skip(options);
+    // No number of LIMIT is this word, so the options need not be parsed.
     options.any(|word| is(word, "del"))
 }
 
@@ -142,6 +143,7 @@ impl KeyRangeOptions {
                 [word, ref after @ ..] if is(word, "del") => (KeyRangeAction::Delete, after),
                 _ => return Err(CommandError::Syntax),
             };
+            // WITHVALUES, COUNT and DEL exclude each other.
             if options.action != KeyRangeAction::List {
                 return Err(CommandError::Syntax);
             }
@@ -178,6 +180,7 @@ fn krangedel(call: &mut CommandCall<'_>) -> Answer {
 fn between(call: &mut CommandCall<'_>, options: KeyRangeOptions) -> Answer {
     let (mut low, mut high) = (call.args[1], call.args[2]);
     if options.reverse {
+        // As in ZRANGE, the upper bound comes first with REV.
         (low, high) = (high, low);
     }
     let (low, high) = (parse_bound(low, b'-')?, parse_bound(high, b'+')?);
@@ -201,6 +204,7 @@ fn kprefixdel(call: &mut CommandCall<'_>) -> Answer {
 
 fn with_prefix(call: &mut CommandCall<'_>, options: KeyRangeOptions) -> Answer {
     let prefix = call.args[1];
+    debug_assert!(end.as_deref().is_none_or(|end| end > prefix));
     let end = end_of_prefix(prefix);
     let high = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
     run(call, (Bound::Included(prefix), high), options)
@@ -249,6 +253,7 @@ fn run(call: &mut CommandCall<'_>, bounds: KeyBounds<'_>, options: KeyRangeOptio
             reply.end_pairs(mark, count);
         }
         KeyRangeAction::Delete => {
+            // The names are collected first, because the range borrows the keys.
             let keys: Result<Vec<Vec<u8>>, OperationError> =
                 range.map(|entry| Ok(entry?.0)).collect();
             return delete(call, &keys?);

@@ -97,6 +97,7 @@ fn verbs(topic: Topic) -> (&'static str, &'static str) {
 fn listen(call: &mut CommandCall<'_>, topic: Topic) -> Answer {
     for &name in call.rest(1) {
         let client = &mut *call.client;
+        // As in Redis, a repeated subscription is confirmed like the first.
         if client.subscriptions.insert(topic, name) {
             call.server.pubsub.add(topic, name, &client.shared);
         }
@@ -138,6 +139,7 @@ fn end(call: &mut CommandCall<'_>, topic: Topic) -> Answer {
     }
     if names.is_empty() {
         let count = call.client.subscriptions.count_for(topic);
+        // As in Redis, a client without subscriptions gets one confirmation without a name.
         confirm_end(call, topic, None, count);
     }
     Ok(())
@@ -171,6 +173,7 @@ pub fn unsubscribe_silently(call: &mut CommandCall<'_>) {
     if let Some(mailbox) = call.server.clients.mailbox_of(client) {
         for message in mailbox.take_delivered(client.id) {
             if let IoThreadMessage::Deliver { bytes, .. } = message {
+                // Messages of subscriptions that end here would follow the reply to RESET.
                 call.server.clients.share.note_received(client, bytes.len());
             }
         }
@@ -240,6 +243,7 @@ fn wrong_arguments(call: &CommandCall<'_>) -> CommandError {
 
 fn counts(call: &mut CommandCall<'_>, topic: Topic) -> Answer {
     let names = call.rest(2);
+    // As in Redis, the names and numbers are one flat array in both protocols.
     call.reply.array(2 * names.len());
     for name in names {
         call.reply.bulk(name);

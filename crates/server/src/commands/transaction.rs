@@ -95,7 +95,12 @@ fn exec(call: &mut CommandCall<'_>) -> Answer {
         }
     }
     let broken = call.client.shared.watch_broken.load(Ordering::Relaxed);
+    // As in Redis, EXEC ends the watches, whatever its outcome is.
     let watched = forget_watches(call);
+    debug_assert!(
+        !transaction.refused || transaction.commands.is_empty(),
+        "a refused transaction holds nothing"
+    );
     if transaction.refused {
         return Err(CommandError::text(
             "EXECABORT Transaction discarded because of previous errors.",
@@ -147,6 +152,7 @@ fn execute_all(call: &mut CommandCall<'_>, commands: &[Words]) {
     call.reply.array(commands.len());
     for words in commands {
         let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        // As in Redis, later commands are executed even if one fails.
         match TABLE.lookup(&args) {
             Ok(command) => {
                 let acl = &call.server.acl;
@@ -197,6 +203,7 @@ fn watch(call: &mut CommandCall<'_>) -> Answer {
         steps::count(1);
         let was_there = call.keys.exists(key)?;
         let named = (database, key.to_vec());
+        // The first state counts, because a change since then must not be forgotten.
         if call.client.watched.contains_key(&named) {
             continue;
         }
@@ -210,6 +217,8 @@ fn watch(call: &mut CommandCall<'_>) -> Answer {
         let watched = WatchedKey { was_there, stored };
         call.client.watched.insert(named, watched);
     }
+    // Writes in the shared phase report nothing, so they need the exclusive one from here on. In a
+    // pool EXEC compares the keys instead.
     if !call.keys.is_shared() {
         call.server
             .keyspace

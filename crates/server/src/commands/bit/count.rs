@@ -107,6 +107,7 @@ pub(super) fn bitpos(call: &mut CommandCall<'_>) -> Answer {
     };
     let found = call.keys.read_string(call.args[1], |value| {
         let Some(value) = value else {
+            // As in Redis, an absent key is an endless row of zeros.
             return if bit { -1 } else { 0 };
         };
         let bits = selection.bits(value.len(), clamped_part);
@@ -115,6 +116,7 @@ pub(super) fn bitpos(call: &mut CommandCall<'_>) -> Answer {
         }
         match find(value, bits.clone(), bit) {
             Some(position) => position as i64,
+            // Without an end, zeros follow the string, and the first of them is found.
             None if !bit && selection.end.is_none() => bits.end as i64,
             None => -1,
         }
@@ -134,6 +136,7 @@ fn visit_words<R>(
     if bits.is_empty() {
         return None;
     }
+    debug_assert!(bits.end <= 8 * bytes.len(), "the bits are in the string");
     let first = bits.start / 8;
     let covered = bytes.get(first..bits.end.div_ceil(8))?;
     let mut position = 8 * first;
@@ -144,6 +147,11 @@ fn visit_words<R>(
         }
         let mut mask = u64::MAX;
         if position < bits.start {
+            // The first bit of a string is the highest of its byte, so shifts go to the right.
+            debug_assert!(
+                bits.start - position < 8,
+                "only the first word is cut there"
+            );
             mask >>= bits.start - position;
         }
         if bits.end - position < 64 {
@@ -172,6 +180,7 @@ fn count_ones(bytes: &[u8], bits: Range<usize>) -> u64 {
 
 /// Returns the position of the first bit among `bits` that equals `bit`.
 fn find(bytes: &[u8], bits: Range<usize>, bit: bool) -> Option<usize> {
+    // Bits outside of the range look like bits that are not searched for.
     visit_words(bytes, bits, !bit, |position, word| {
         let word = if bit { word } else { !word };
         (word != 0).then(|| position + word.leading_zeros() as usize)

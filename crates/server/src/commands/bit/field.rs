@@ -56,6 +56,7 @@ impl BitField {
         }
         let width = width as u32;
         let (place, factor) = match place {
+            // `#3` is the fourth field of this width.
             [b'#', number @ ..] => (number, u64::from(width)),
             number => (number, 1),
         };
@@ -69,6 +70,7 @@ impl BitField {
     /// Returns the least and the greatest value.
     fn range(self) -> (i128, i128) {
         if self.signed {
+            // Sums of two numbers of 64 bits are compared with the limits, and need a bit more.
             let limit = 1_i128 << (self.width - 1);
             (-limit, limit - 1)
         } else {
@@ -88,6 +90,7 @@ impl BitField {
     }
 
     fn value_of(self, bits: u64) -> i64 {
+        debug_assert!((1..=64).contains(&self.width), "`parse` bounds the width");
         let unused = 64 - self.width;
         if self.signed {
             (bits << unused) as i64 >> unused
@@ -97,6 +100,10 @@ impl BitField {
     }
 
     fn write(self, bytes: &mut [u8], value: i64) {
+        debug_assert!(
+            self.end() <= bytes.len(),
+            "the string was extended to the field"
+        );
         for offset in 0..u64::from(self.width) {
             let (byte, bit) = locate(self.position + offset);
             let is_set = value >> (u64::from(self.width) - 1 - offset) & 1 == 1;
@@ -225,6 +232,7 @@ pub(super) fn bitfield(call: &mut CommandCall<'_>) -> Answer {
     let key = call.args[1];
     let operations = parse(call.rest(2))?;
     let writes = |operation: &&BitFieldOperation| !matches!(operation.change, BitFieldChange::None);
+    // Only fields that are written extend the string.
     let Some(end) = operations
         .iter()
         .filter(writes)

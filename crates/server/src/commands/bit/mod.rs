@@ -106,6 +106,7 @@ fn setbit(call: &mut CommandCall<'_>) -> Answer {
     let (old, grown) = call.keys.edit_string(key, |text| {
         let length = text.bytes().len();
         let bytes = text.extend_to(byte + 1);
+        debug_assert!(byte < bytes.len());
         let Some(byte) = bytes.get_mut(byte) else {
             return (false, false);
         };
@@ -113,6 +114,7 @@ fn setbit(call: &mut CommandCall<'_>) -> Answer {
         *byte = if set { *byte | bit } else { *byte & !bit };
         (old, length < bytes.len())
     })?;
+    // As in Redis, a longer string has changed even if the new bits are clear.
     if grown || old != set {
         call.keys.changed(key, Class::String, "setbit");
     }

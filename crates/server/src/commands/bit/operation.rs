@@ -33,6 +33,7 @@ pub(super) fn bitop(call: &mut CommandCall<'_>) -> Answer {
     if length > 0 {
         call.keys.set_string(target, &result, None)?;
         call.keys.changed(target, Class::String, "set");
+    // As in Redis, an empty result deletes the target.
     } else if call.keys.exists(target)? {
         call.keys.remove(target)?;
         call.keys.changed(target, Class::Generic, "del");
@@ -69,6 +70,7 @@ fn combined(
             .read_string(source, |value| value.map_or(0, <[u8]>::len))?;
         longest = longest.max(length);
     }
+    // The lengths are read first, because the result is as long as the longest source.
     call.check_room(longest)?;
     let mut result: Option<Vec<u8>> = None;
     for &(source, counts) in sources {

@@ -123,6 +123,7 @@ impl ClientFilter {
     ) -> Result<&'w [&'a [u8]], CommandError> {
         const TOO_SMALL: CommandError =
             CommandError::text("ERR client-id should be greater than 0");
+        // The list has no count: it ends at the first word that is no number, the next option.
         let ids: Vec<i64> = words.iter().map_while(|it| parse_integer(it)).collect();
         let to = if holds {
             &mut self.ids
@@ -150,6 +151,7 @@ impl ClientFilter {
         let clients = clients.lock();
         match self.ids.is_empty() {
             true => clients.values().cloned().collect(),
+            // A few numbers are looked up, so that not all clients are visited.
             false => self
                 .ids
                 .iter()
@@ -203,6 +205,7 @@ impl ClientCondition {
 
 /// Returns the address without the port, and without the brackets around an IPv6 address.
 fn ip(address: &str) -> &str {
+    // The addresses of IPv6 contain colons, so the last one is before the port.
     let ip = address.rsplit_once(':').map_or(address, |(ip, _)| ip);
     ip.trim_start_matches('[').trim_end_matches(']')
 }
@@ -237,11 +240,13 @@ fn checked(
             let number = parse_integer(value).ok_or_else(|| not_integer(name))?;
             let databases = server.config.hot.databases();
             if !(0..databases as i64).contains(&number) {
+                debug_assert!(databases > 0, "`databases` is at least 1");
                 return Err(CommandError::owned(format!(
                     "ERR {name} number should be between 0 and {}",
                     databases - 1
                 )));
             }
+            // Different spellings of one number must compare equal.
             Ok(number.to_string().into_bytes())
         }
         ClientProperty::User if server.acl.user(value).is_none() => {

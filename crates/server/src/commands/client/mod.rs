@@ -224,6 +224,7 @@ fn ids(options: &[&[u8]]) -> Result<Option<Vec<i64>>, CommandError> {
     match options {
         [word, first, rest @ ..] if is(word, "id") => {
             let first = parse_integer(first).ok_or(CommandError::text("ERR Invalid client ID"))?;
+            // A word that is no number begins another option, which the filter parses.
             let rest: Option<Vec<i64>> = rest.iter().map(|id| parse_integer(id)).collect();
             Ok(rest.map(|rest| [vec![first], rest].concat()))
         }
@@ -297,6 +298,7 @@ fn kill(call: &mut CommandCall<'_>) -> Answer {
     let (own, now_ms) = (call.client.shared.id, steady_ms());
     let mut killed = 0;
     for client in filter.candidates(&call.server.clients) {
+        // As in Redis, only the form with options leaves out the own connection by default.
         if filter.takes(&client, own, !old_form, now_ms) {
             killed += 1;
             close(call, &client);
@@ -333,6 +335,7 @@ fn set_replies(call: &mut CommandCall<'_>) -> Answer {
     } else if is(word, "off") {
         call.client.replies = ReplyMode::Off;
     } else if is(word, "skip") {
+        // As in Redis, SKIP does not turn replies on again.
         if call.client.replies != ReplyMode::Off {
             call.client.replies = ReplyMode::SkipNext;
         }
@@ -385,6 +388,7 @@ fn pause(call: &mut CommandCall<'_>) -> Answer {
     let now_ms = steady_ms();
     let until_ms = now_ms
         .checked_add(timeout_ms)
+        // As in Redis, the end of the pause must fit in a signed number.
         .filter(|until| *until <= i64::MAX as u64)
         .ok_or(CommandError::text("ERR timeout is out of range"))?;
     call.server
@@ -438,6 +442,7 @@ fn unblock(call: &mut CommandCall<'_>) -> Answer {
     let resume = IoThreadMessage::Resume {
         client,
         answer,
+        // The client has changed nothing, so its reply waits for no write of the log.
         logged_up_to: 0,
     };
     call.server.clients.send(&waiter.client, resume);

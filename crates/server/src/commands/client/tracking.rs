@@ -104,6 +104,7 @@ fn check(
     if choice.broadcast
         && let Some(old) = &call.client.tracking
     {
+        // No prefix means all keys. As the empty prefix it is compared with the old ones below.
         let is_all = choice.prefixes.is_empty() && !old.prefixes.is_empty();
         choice.prefixes.extend(is_all.then(Vec::new));
         choice.prefixes = check_prefixes(&choice.prefixes, old.tracked_prefixes())?;
@@ -177,6 +178,7 @@ pub fn caching(call: &mut CommandCall<'_>) -> Answer {
         ));
     }
     choice.caching = Some(yes);
+    // The choice is for the next command, and must outlive this one.
     choice.caching_is_new = true;
     call.reply.ok();
     Ok(())
@@ -223,6 +225,7 @@ pub fn information(call: &mut CommandCall<'_>) -> Answer {
     reply.integer(if on { choice.redirection as i64 } else { -1 });
     reply.bulk(b"prefixes");
     if choice.broadcast && choice.prefixes.is_empty() {
+        // As in Redis, all keys are shown as one empty prefix.
         reply.array(1);
         reply.bulk(b"");
     } else {

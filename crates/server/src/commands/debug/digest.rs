@@ -51,9 +51,11 @@ pub(super) fn all(call: &mut CommandCall<'_>) -> Answer {
     for number in 0..DATABASES {
         call.keys.select(number);
         let bounds = (Bound::Unbounded, Bound::Unbounded);
+        // The names are collected first, because the range borrows the keys.
         let names = call.keys.range(bounds)?.map(|entry| Ok(entry?.0.to_vec()));
         let names: Vec<_> = names.collect::<Result<_, nearfield::OperationError>>()?;
         if !names.is_empty() {
+            // As in Redis, in network byte order, and only for databases with keys.
             digest.mix(&(number as u32).to_be_bytes());
         }
         for name in names {
@@ -90,6 +92,7 @@ fn type_number(kind: RedisType) -> u32 {
         RedisType::Set => 2,
         RedisType::SortedSet => 3,
         RedisType::Hash => 4,
+        // Number 5 is that of values of modules.
         RedisType::Stream => 6,
     }
 }
@@ -146,6 +149,8 @@ fn seventeen_digits(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
     }
+    // One digit before the point and 16 after it. C chooses the form by the exponent after
+    // rounding.
     let scientific = format!("{value:.16e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);

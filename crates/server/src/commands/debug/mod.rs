@@ -178,10 +178,12 @@ fn populate(call: &mut CommandCall<'_>) -> Answer {
         }
         let key = [prefix, b":", number.to_string().as_bytes()].concat();
         if call.keys.exists(&key)? {
+            // As in Redis, existing keys keep their values.
             continue;
         }
         let mut value = format!("value:{number}").into_bytes();
         if let Some(bytes) = bytes.filter(|&bytes| bytes > 0) {
+            // As in Redis, the text is cut off, or followed by zero bytes.
             value.resize(usize::try_from(bytes).unwrap_or(usize::MAX), 0);
         }
         unchecked_bytes += KEY_BYTES + key.len() + value.len();

@@ -38,6 +38,7 @@ pub(super) fn protocol(call: &mut CommandCall<'_>) -> Answer {
             }
         }
         b"attrib" => {
+            // RESP2 has no attributes, so the reply is sent without one.
             if is_resp3 {
                 reply.raw(b"|1\r\n");
                 reply.bulk(b"key-popularity");
@@ -63,6 +64,7 @@ pub(super) fn protocol(call: &mut CommandCall<'_>) -> Answer {
         b"false" => reply.boolean(false),
         b"bignum" => {
             let digits = b"1234567999999999999999999999999999999";
+            // RESP2 has only integers of 64 bits.
             match is_resp3 {
                 true => reply.raw(&[b"(", &digits[..], b"\r\n"].concat()),
                 false => reply.bulk(digits),

@@ -35,11 +35,13 @@ pub(super) fn copy(call: &mut CommandCall<'_>) -> Answer {
             .keys
             .read_string(source, |value| value.map_or(0, <[u8]>::len))?,
     };
+    // The copy may be large although the arguments are small.
     call.check_room(bytes)?;
     let heap = &call.keys.keyspace().heap;
     let object = call
         .keys
         .read_object(source, &found, |object| object.rebuild_in(heap))?;
+    // A string that is stored in the index itself is no object.
     let string = match object {
         Some(_) => None,
         None => call.keys.string(source)?,

@@ -125,6 +125,7 @@ const FOOTER_BYTES: usize = 10;
 pub(super) fn restore(call: &mut CommandCall<'_>) -> Answer {
     let (key, payload) = (call.args[1], call.args[3]);
     let options = RestoreOptions::parse(call.rest(4))?;
+    // The checks are in Redis's order: the key, the time, the payload.
     let present = call.keys.exists(key)?;
     if present && !options.replace {
         return Err(CommandError::text(
@@ -135,6 +136,7 @@ pub(super) fn restore(call: &mut CommandCall<'_>) -> Answer {
         return Err(CommandError::text("ERR Invalid TTL value, must be >= 0"));
     };
     let bad_data = CommandError::text("ERR Bad data format");
+    // A small payload may be compressed, and become a large value.
     let value = match rdb::restore_within(payload, call.room()) {
         Ok(value) => value,
         Err(RdbError::NoRoom { length, .. }) => {
@@ -152,6 +154,7 @@ pub(super) fn restore(call: &mut CommandCall<'_>) -> Answer {
         time if options.absolute => Some(time),
         time => Some(time.saturating_add(call.keys.now_ms())),
     };
+    // As in Redis, a time that has passed deletes the key, and the command succeeds.
     if call.keys.has_expired(expires_at_ms) {
         if present {
             call.keys.remove(key)?;
@@ -166,6 +169,7 @@ pub(super) fn restore(call: &mut CommandCall<'_>) -> Answer {
     }
     put(&mut call.keys, key, value, expires_at_ms)?;
     call.keys.changed(key, Class::Generic, "restore");
+    // The log is replayed at another time, so it has the expiry instead of the time to live.
     let time = expires_at_ms.unwrap_or(0).to_string();
     let words = [
         b"RESTORE",

@@ -217,6 +217,7 @@ impl Conditions {
 }
 
 fn expire(planned: &mut PlannedCommand<'_>, name: &str, time: ExpiryTimeUnit) -> Answer {
+    // As in Redis, an error in an option comes before one in the time.
     let conditions = Conditions::parse(planned.rest(3))?;
     let value = planned.integer(2)?;
     let Some(at) = time.milliseconds(value, planned.now_ms()) else {
@@ -236,6 +237,7 @@ fn expire(planned: &mut PlannedCommand<'_>, name: &str, time: ExpiryTimeUnit) ->
 /// key at once.
 pub(in crate::commands) fn expire_at(planned: &mut PlannedCommand<'_>, at_ms: i64) -> Answer {
     let key = planned.key(0);
+    // A time before 1970 has passed as well.
     let at = u64::try_from(at_ms).unwrap_or(0);
     if planned.has_expired(at) {
         planned.remove(0)?;
@@ -245,6 +247,7 @@ pub(in crate::commands) fn expire_at(planned: &mut PlannedCommand<'_>, at_ms: i6
     }
     planned.set_expiry(0, Some(at))?;
     planned.changed(0, Class::Generic, "expire");
+    // The log is replayed at another time, so it has the expiry instead of the time to live.
     let mut buffer = itoa::Buffer::new();
     let at = buffer.format(at).as_bytes();
     planned.log_instead(&[b"PEXPIREAT", key, at]);
@@ -259,6 +262,7 @@ fn remaining(planned: &mut PlannedCommand<'_>, time: ExpiryTimeUnit) -> Answer {
             Some(at) => {
                 let from = if time.from_now { planned.now_ms() } else { 0 };
                 let left = i64::try_from(at.saturating_sub(from)).unwrap_or(i64::MAX);
+                // As in Redis, seconds are rounded to the nearest one.
                 left.saturating_add(time.unit_ms / 2) / time.unit_ms
             }
         },

@@ -28,6 +28,7 @@ fn flush(call: &mut CommandCall<'_>, numbers: Range<usize>) -> Answer {
         [how] if is(how, "async") || is(how, "sync") => {}
         _ => return Err(CommandError::Syntax),
     }
+    debug_assert!(numbers.end <= DATABASES);
     let mut flushed = Vec::new();
     let mut keys = 0;
     for number in numbers.clone() {
@@ -85,6 +86,7 @@ pub(super) fn swapdb(call: &mut CommandCall<'_>) -> Answer {
         wake_waiting(call, one);
         wake_waiting(call, two);
     }
+    // As in Redis, the command is logged even if both are the same database.
     call.keys.effects().changes += 1;
     call.reply.ok();
     Ok(())

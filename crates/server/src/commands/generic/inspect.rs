@@ -85,6 +85,7 @@ pub(in crate::commands) fn encoding_of(
     }
     keys.read_string(key, |value| {
         let value = value.unwrap_or_default();
+        // As in Redis, a string that was changed in place stays raw, however short it is.
         Some(if found.is_raw() || value.len() > INLINE_BYTES_MAX {
             "raw"
         } else if value.len() <= INTEGER_BYTES_MAX && parse_integer(value).is_some() {
@@ -107,6 +108,7 @@ fn is_there(call: &mut CommandCall<'_>) -> Result<bool, CommandError> {
 }
 
 fn freq(call: &mut CommandCall<'_>) -> Answer {
+    // As in Redis, an absent key is null under any policy, and only then the policy is checked.
     if is_there(call)? {
         if call.server.eviction.policy().is_lfu() {
             let (database, key) = (call.keys.database_number(), call.arg(2)?);

@@ -56,6 +56,7 @@ fn parts(args: &[&[u8]]) -> MigrateArgumentPositions {
         at += 1;
         if secrets > 0 {
             parts.secret = at..at + secrets;
+            // A password may be the word KEYS, so it is not compared with the options.
             at += secrets;
         }
     }
@@ -87,6 +88,10 @@ struct MigrateRequest<'c> {
 
 impl<'c> MigrateRequest<'c> {
     fn parse(args: &[&'c [u8]]) -> Result<MigrateRequest<'c>, CommandError> {
+        debug_assert!(
+            args.len() >= FIRST_OPTION,
+            "the arity covers the fixed arguments"
+        );
         let (mut copies, mut replaces) = (false, false);
         let mut credentials = Vec::new();
         let mut keys = vec![args[FIRST_KEY]];
@@ -118,6 +123,7 @@ impl<'c> MigrateRequest<'c> {
             }
         }
         let timeout = match integer(args[5])? {
+            // As in Redis, a timeout that is not positive means the default.
             ..=0 => TIMEOUT,
             milliseconds => Duration::from_millis(milliseconds.unsigned_abs()),
         };
@@ -177,6 +183,8 @@ fn migrate(call: &mut CommandCall<'_>) -> Answer {
         }
     };
     while !shipment.parcels.is_empty() {
+        // A transaction or script cannot wait, so the keys are sent while it holds the keyspace.
+        // The same ends the attempts for keys that change all the time.
         if !call.nested && shipment.attempts < ATTEMPTS {
             has_it_sent(call, request.target, shipment);
             return Ok(());
@@ -244,12 +252,14 @@ fn settle(
             deleted.push(key);
         } else if left.failure.is_none() {
             left.parcels.push(Parcel {
+                // The target has a former value of the key by now.
                 replaces: true,
                 ..now
             });
         }
     }
     if deleted.len() > 1 {
+        // A replay must delete the keys, but not send them to a server again.
         call.keys.effects().log_instead(&deleted);
     }
     Ok(left)
@@ -260,6 +270,7 @@ fn is_ours(call: &CommandCall<'_>, connection: Option<&std::net::TcpStream>) -> 
     let Some(Ok(end)) = connection.map(|it| it.local_addr()) else {
         return false;
     };
+    // If the connection leads to this server, its near end is the address of one of the clients.
     let end = end.to_string();
     let clients = call.server.clients.lock();
     clients.values().any(|client| client.peer == end)

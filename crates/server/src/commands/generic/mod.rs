@@ -223,6 +223,7 @@ fn del(planned: &mut PlannedCommand<'_>) -> Answer {
 fn exists(planned: &mut PlannedCommand<'_>) -> Answer {
     let mut count = 0;
     for position in 0..planned.keys() {
+        // As in Redis, a key that is named twice counts twice.
         count += i64::from(planned.find(position)?.is_some());
     }
     planned.reply.integer(count);
@@ -248,6 +249,7 @@ fn rename(call: &mut CommandCall<'_>) -> Answer {
 }
 
 fn rename_present(call: &mut CommandCall<'_>, source: &[u8], target: &[u8]) -> Answer {
+    // As in Redis, this succeeds for a key that exists, and changes nothing.
     if source == target {
         return Ok(());
     }
@@ -294,6 +296,7 @@ fn r#move(call: &mut CommandCall<'_>) -> Answer {
     if moved {
         call.keys.select(target);
         let taken = call.keys.exists(key);
+        // The client's database is selected again before an error leaves the function.
         call.keys.select(source);
         moved = !taken?;
     }
@@ -309,6 +312,7 @@ fn r#move(call: &mut CommandCall<'_>) -> Answer {
 }
 
 fn wait(call: &mut CommandCall<'_>) -> Answer {
+    // The number of replicas is checked like any other argument, though there are none.
     call.integer(1)?;
     let timeout = call
         .integer(2)

@@ -55,6 +55,7 @@ fn choose(entries: &DatabaseIndex) -> Result<Option<Vec<u8>>, OperationError> {
         let Some((last, _)) = range.next_back().transpose()? else {
             return Ok(Some(first));
         };
+        debug_assert!(first < last, "a range is in order");
         let common = first.iter().zip(&last).take_while(|(a, b)| a == b).count();
         // If the first key ends where the others continue, its end is one more choice.
         let ends = first.len() == common;

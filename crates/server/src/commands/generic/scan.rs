@@ -17,6 +17,7 @@ pub(super) fn keys(call: &mut CommandCall<'_>) -> Answer {
     let pattern = call.args[1];
     let prefix = glob::prefix(pattern);
     let end = glob::end_of_prefix(&prefix);
+    // The number of keys is known only at the end.
     let mark = call.reply.begin();
     let mut count = 0;
     for entry in call.keys.range(with_prefix(&prefix, end.as_deref()))? {
@@ -57,6 +58,7 @@ pub(super) fn scan(call: &mut CommandCall<'_>) -> Answer {
             return Err(CommandError::Syntax);
         }
     }
+    debug_assert!(limit > 0, "without progress a scan would never end");
     let last = match cursor {
         0 => None,
         number => match call.server.cursors.key(number) {
@@ -71,6 +73,7 @@ pub(super) fn scan(call: &mut CommandCall<'_>) -> Answer {
     let prefix = glob::prefix(pattern);
     let end = glob::end_of_prefix(&prefix);
     let mut bounds = with_prefix(&prefix, end.as_deref());
+    // A cursor that was begun with another pattern may be before the prefix.
     if let Some(last) = last.as_deref().filter(|&last| last >= &prefix[..]) {
         bounds.0 = Bound::Excluded(last);
     }
@@ -88,6 +91,7 @@ pub(super) fn scan(call: &mut CommandCall<'_>) -> Answer {
     let mut more = None;
     if let Some(last) = last.filter(|_| visited == limit) {
         let rest = (Bound::Excluded(&last[..]), bounds.1);
+        // Otherwise the client would have to call once more, only to learn that the scan has ended.
         if call.keys.range(rest)?.next().transpose()?.is_some() {
             more = Some(last);
         }

@@ -65,6 +65,7 @@ impl<'c> SortOptions<'c> {
                     rest
                 }
                 [word, pattern, ref rest @ ..] if is(word, "by") => {
+                    // A pattern without a star reads no key.
                     if !any_key && pattern.contains(&b'*') {
                         return Err(denied("BY"));
                     }
@@ -72,6 +73,7 @@ impl<'c> SortOptions<'c> {
                     rest
                 }
                 [word, pattern, ref rest @ ..] if is(word, "get") => {
+                    // As in Redis, GET is refused with any pattern, also without a star.
                     if !any_key {
                         return Err(denied("GET"));
                     }
@@ -88,6 +90,7 @@ impl<'c> SortOptions<'c> {
         let Some((start, count)) = self.limit else {
             return 0..length;
         };
+        // As in Redis, a negative start means the first element, and a negative count all.
         let start = start.max(0);
         match count {
             0 => 0..0,
@@ -107,6 +110,7 @@ pub(super) fn keys_of_sort(args: &[&[u8]]) -> Vec<usize> {
             _ if is(word, "limit") => 3,
             _ if is(word, "by") || is(word, "get") => 2,
             _ if is(word, "store") => {
+                // As in Redis, the last STORE counts.
                 store = Some(position + 1).filter(|&target| target < args.len());
                 2
             }
@@ -139,6 +143,7 @@ fn may_look_up_any_key(call: &CommandCall<'_>) -> bool {
 fn sort_with(call: &mut CommandCall<'_>, mut options: SortOptions<'_>) -> Answer {
     let (elements, kind) = elements(&mut call.keys, call.args[1])?;
     let is_pattern = |pattern: &[u8]| pattern.contains(&b'*');
+    // As in Redis, `BY` a text without a star means not to sort.
     let mut in_order = options.by.is_some_and(|pattern| !is_pattern(pattern));
     if in_order {
         options.by = None;
@@ -167,6 +172,7 @@ fn sort_with(call: &mut CommandCall<'_>, mut options: SortOptions<'_>) -> Answer
         call.reply.array(part.len() * options.get.len().max(1));
         return each_answer(&mut call.keys, part, &options.get, |answer| {
             call.reply.bulk_or_null(answer);
+            // The rest of a reply that is cut would be looked up for nothing.
             !call.reply.is_cut()
         });
     };
@@ -221,6 +227,7 @@ fn store(call: &mut CommandCall<'_>, target: &[u8], answers: &[Option<Vec<u8>>])
     let limits = call.keys.limits();
     let mut list = ListObject::create(&call.keys.keyspace().heap);
     for answer in answers {
+        // As in Redis, an absent value is stored as an empty element.
         list.push_back(&limits, answer.as_deref().unwrap_or_default());
     }
     call.keys.put_object(target, list.wrap(), None)?;
@@ -280,6 +287,7 @@ fn sorted(
         // Elements with equal bytes keep their order.
         let order = match (&one.0, &two.0) {
             (Weight::Bytes(one), Weight::Bytes(two)) => one.cmp(two),
+            // As in Redis, elements of equal numbers are ordered by their bytes. No number is NaN.
             _ => one.partial_cmp(two).unwrap_or(Ordering::Equal),
         };
         if options.descending {
@@ -293,6 +301,7 @@ fn sorted(
 
 /// Parses a number as `strtod` does, which returns 0 for empty text.
 fn number(text: &[u8]) -> Result<f64, CommandError> {
+    // C's `strtod` skips blanks before a number, but not after it.
     let text = text.trim_ascii_start();
     if text.is_empty() {
         return Ok(0.0);
@@ -320,6 +329,7 @@ fn look_up(
     let arrow = after.windows(2).position(|two| two == b"->");
     let field = arrow.and_then(|arrow| after.get(arrow + 2..));
     let (after, field) = match field {
+        // As in Redis, an arrow at the end belongs to the name of the key.
         Some(field) if !field.is_empty() => {
             let end = arrow.unwrap_or(0);
             (after.get(..end).unwrap_or_default(), Some(field))

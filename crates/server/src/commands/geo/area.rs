@@ -48,6 +48,8 @@ impl GeoArea {
                 if place.distance_north(self.middle) > height / 2.0 {
                     return None;
                 }
+                // As in Redis, the width is measured along the latitude of the place, not of the
+                // middle.
                 let beside = GeoPoint {
                     latitude: place.latitude,
                     ..self.middle
@@ -70,6 +72,7 @@ impl GeoArea {
                 && cell.beside(1, 0).extent().east >= extent.east
                 && cell.beside(-1, 0).extent().west <= extent.west
         };
+        // Larger cells are searched instead of more of them. The area itself is checked later.
         if steps > 1 && !reaches(cell) {
             steps -= 1;
             cell = GeoCell::of(self.middle, steps);
@@ -141,10 +144,12 @@ impl GeoArea {
             return STEPS_MAX;
         }
         let mut steps = 1_i32;
+        debug_assert!(metres >= 0.0, "lengths are not negative");
         while metres < MERCATOR_MAX_M {
             metres *= 2.0;
             steps += 1;
         }
+        // As in Redis, so that the nine cells cover the area in most cases.
         steps -= 2;
         // Cells are narrower towards the poles.
         let latitude = self.middle.latitude.abs();

@@ -65,6 +65,7 @@ impl GeoPoint {
     /// character is always `0`, because scores have two bits fewer than it needs.
     pub(super) fn geohash(self) -> [u8; 11] {
         const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
+        // The standard's grid reaches to the poles, Redis's own only to the end of the map.
         let number = GeoCell::within(self, STEPS_MAX, 90.0).number();
         let mut text = [b'0'; 11];
         for (at, byte) in text.iter_mut().take(10).enumerate() {
@@ -78,6 +79,7 @@ impl GeoPoint {
     pub(super) fn distance(self, other: GeoPoint) -> f64 {
         let half = |one: f64, other: f64| ((radians(other) - radians(one)) / 2.0).sin();
         let across = half(self.longitude, other.longitude);
+        // As in Redis, because the general formula rounds in another way.
         if across == 0.0 {
             return self.distance_north(other);
         }
@@ -116,6 +118,7 @@ impl GeoCell {
     /// Returns the cell of a place in a grid that reaches to another latitude. A place at the
     /// grid's end is in a cell after the last one, as in Redis.
     fn within(place: GeoPoint, steps: u32, latitude_max: f64) -> GeoCell {
+        debug_assert!(steps <= STEPS_MAX, "a score has two bits for each step");
         let cells = f64::from(1_u32 << steps);
         let at = |degrees: f64, limit: f64| ((degrees + limit) / (2.0 * limit) * cells) as u32;
         GeoCell {
@@ -141,6 +144,10 @@ impl GeoCell {
 
     /// Returns the lowest score of its places, and the number after the highest.
     pub(super) fn scores(self) -> (f64, f64) {
+        debug_assert!(
+            self.steps <= STEPS_MAX,
+            "a score has two bits for each step"
+        );
         let beyond = 2 * (STEPS_MAX - self.steps);
         let first = self.number();
         ((first << beyond) as f64, ((first + 1) << beyond) as f64)
@@ -161,6 +168,7 @@ impl GeoCell {
     /// Returns the cell that is `east` columns to the east and `north` rows to the north. The grid
     /// wraps around.
     pub(super) fn beside(self, east: i32, north: i32) -> GeoCell {
+        debug_assert!(self.steps > 0, "a grid of one cell has no neighbors");
         let mask = u32::MAX >> (32 - self.steps);
         GeoCell {
             row: self.row.wrapping_add_signed(north) & mask,
@@ -181,6 +189,7 @@ fn spread(number: u32) -> u64 {
 
 /// Returns every second bit, beginning with the lowest.
 fn every_second(bits: u64) -> u32 {
+    // The steps of `spread`, in the opposite order.
     let mut bits = bits & SPREADS[4].1;
     for at in (0..SPREADS.len()).rev() {
         let mask = if at == 0 {

@@ -92,6 +92,7 @@ fn place([longitude, latitude]: [&[u8]; 2]) -> Result<GeoPoint, CommandError> {
 
 /// Returns the metres of a unit.
 fn unit_m(name: &[u8]) -> Result<f64, CommandError> {
+    // The mile is rounded as in Redis, because clients compare distances.
     let units = [("m", 1.0), ("km", 1000.0), ("ft", 0.3048), ("mi", 1609.34)];
     let unit = units.iter().find(|(unit, _)| is(name, unit));
     unit.map(|(_, metres)| *metres).ok_or(CommandError::text(
@@ -161,6 +162,7 @@ fn geohash(call: &mut CommandCall<'_>) -> Answer {
 }
 
 fn geopos(call: &mut CommandCall<'_>) -> Answer {
+    // As in Redis, an absent member is a null array here and a null string in GEOHASH.
     each(call, longitude_and_latitude, RespReply::null_array)
 }
 

@@ -127,6 +127,7 @@ impl<'a> GeoSearchQuery<'a> {
             ) => {
                 let place = place_of(set, member)?;
                 parts.member = Some(place);
+                // Without the key the result is empty, whatever the radius is.
                 if place.is_some() {
                     parts.circle = Some(circle([radius, unit])?);
                 }
@@ -148,6 +149,10 @@ impl<'a> GeoSearchQuery<'a> {
             form,
             unit_m,
         });
+        debug_assert!(
+            query.area.is_some() || set.is_none(),
+            "only the place of a member can be missing"
+        );
         Ok(query)
     }
 
@@ -235,6 +240,7 @@ impl<'a> GeoSearchQuery<'a> {
                 parts.rectangle = Some(rectangle([width, height, unit])?);
                 Ok(rest)
             }
+            // Also an option that excludes one before it, such as BYBOX after BYRADIUS.
             _ => Err(CommandError::Syntax),
         }
     }
@@ -269,6 +275,7 @@ impl<'a> GeoSearchQuery<'a> {
         if is_search && parts.circle.is_none() && parts.rectangle.is_none() {
             return Err(exactly_one("BYRADIUS and BYBOX"));
         }
+        // ANY alone would be all members.
         if self.any && self.count.is_none() {
             return Err(CommandError::text(
                 "ERR the ANY argument requires COUNT argument",

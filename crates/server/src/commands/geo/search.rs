@@ -51,6 +51,7 @@ fn search(call: &mut CommandCall<'_>, source: usize, kind: GeoSearchKind) -> Ans
     let (query, hits) =
         call.keys
             .read::<SortedSet<AccountedHeap>, _>(call.arg(source)?, |set| {
+                // The middle may be a member, so the arguments are parsed while the set is read.
                 let query = GeoSearchQuery::parse(kind, args, set)?;
                 let hits = set.map_or_else(Vec::new, |set| find(&query, set));
                 Ok::<_, CommandError>((query, hits))
@@ -87,6 +88,7 @@ fn find(query: &GeoSearchQuery<'_>, set: &SortedSet<AccountedHeap>) -> Vec<Hit> 
     let enough = if query.any { most } else { usize::MAX };
     let cells = area.cells().into_iter();
     let members = cells.flat_map(|cell| {
+        // The cells differ, so no member is found twice.
         let (first, end) = cell.scores();
         let ranks = set.score_ranks(Bound::Included(first), Bound::Excluded(end));
         set.range(ranks, false)
@@ -133,6 +135,7 @@ fn answer(reply: &mut RespReply, query: &GeoSearchQuery<'_>, hits: &[Hit]) {
             distance(reply, hit.distance);
         }
         if query.scores {
+            // A score has 52 bits, so it is an integer without loss.
             reply.integer(hit.score as i64);
         }
         if query.places {

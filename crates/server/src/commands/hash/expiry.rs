@@ -189,6 +189,7 @@ fn time_of(
 
 /// Logs the words `before`, followed by these fields and their number, in place of the command.
 fn log(call: &mut CommandCall<'_>, before: &[&[u8]], fields: &[&[u8]]) {
+    debug_assert!(!fields.is_empty(), "a replay would refuse the command");
     let count = fields.len().to_string();
     let words = [before, &[b"FIELDS", count.as_bytes()], fields].concat();
     call.keys.effects().log_instead(&words);
@@ -196,6 +197,7 @@ fn log(call: &mut CommandCall<'_>, before: &[&[u8]], fields: &[&[u8]]) {
 
 /// Reports that fields were removed, and logs it.
 fn deleted(call: &mut CommandCall<'_>, fields: &[&[u8]]) {
+    debug_assert!(!fields.is_empty(), "a replay would refuse the command");
     let key = call.args[1];
     call.keys.changed(key, Class::Hash, "hdel");
     let words = [&[&b"HDEL"[..], key], fields].concat();
@@ -206,6 +208,7 @@ fn deleted(call: &mut CommandCall<'_>, fields: &[&[u8]]) {
 fn timed(call: &mut CommandCall<'_>, at_ms: u64, fields: &[&[u8]]) {
     let key = call.args[1];
     call.keys.changed(key, Class::Hash, "hexpire");
+    // The log is replayed at another time, so it has the expiry instead of the time to live.
     let at_ms = at_ms.to_string();
     log(call, &[b"HPEXPIREAT", key, at_ms.as_bytes()], fields);
 }
@@ -238,6 +241,7 @@ fn expire(call: &mut CommandCall<'_>, name: &str, time: ExpiryTimeUnit) -> Answe
     let at_ms = time_of(call, time, call.args[2], name)?;
     let words = call.rest(3);
     let is_condition = |word: &&[u8]| ["nx", "xx", "gt", "lt"].iter().any(|it| is(word, it));
+    // As in Redis, only one condition is possible here, while EXPIRE takes several.
     let (condition, words) = words.split_at(usize::from(words.first().is_some_and(is_condition)));
     let conditions = Conditions::parse(condition)?;
     const NOT_ABOVE_ZERO: CommandError =
@@ -252,6 +256,7 @@ fn expire(call: &mut CommandCall<'_>, name: &str, time: ExpiryTimeUnit) -> Answe
                 if !hash.contains(field) {
                     continue;
                 }
+                debug_assert!(at_ms <= FIELD_TIME_MS_MAX, "`time_of` bounds it");
                 if !conditions.allow(hash.expires_at_ms(field), at_ms as i64) {
                     *answer = 0;
                     continue;
@@ -309,6 +314,7 @@ fn remaining(call: &mut CommandCall<'_>, time: ExpiryTimeUnit) -> Answer {
                 reply.integer(match hash.map(|hash| hash.expires_at_ms(field)) {
                     None => NO_FIELD,
                     Some(None) => NO_TIME,
+                    // As in Redis, HTTL rounds up, while TTL rounds to the nearest second.
                     Some(Some(at_ms)) => time.left(at_ms, now_ms),
                 });
             }
@@ -380,6 +386,7 @@ fn hgetex(call: &mut CommandCall<'_>) -> Answer {
     let fields = fields(words, NOT_POSITIVE)?;
     let key = call.args[1];
     let reply = &mut *call.reply;
+    // The reply has the values before a time that has passed removes their fields.
     call.keys.read::<Hash<AccountedHeap>, _>(key, |hash| {
         reply.array(fields.len());
         for field in fields {
@@ -402,6 +409,7 @@ fn hgetex(call: &mut CommandCall<'_>) -> Answer {
                         hash.remove(field);
                     }
                     HashExpiryChange::At(at_ms) => hash.set_time(&limits, field, Some(at_ms)),
+                    // PERSIST changes nothing, which must not be logged.
                     _ if hash.expires_at_ms(field).is_none() => continue,
                     _ => hash.set_time(&limits, field, None),
                 }
@@ -512,6 +520,7 @@ fn hsetex(call: &mut CommandCall<'_>) -> Answer {
                     HashExpiryChange::At(_) if has_expired => {
                         hash.remove(field);
                     }
+                    // Only `set_value` keeps the expiry of the field; `set` below removes it.
                     HashExpiryChange::Keep => {
                         hash.set_value(limits, field, value);
                     }
@@ -524,6 +533,7 @@ fn hsetex(call: &mut CommandCall<'_>) -> Answer {
                     }
                 }
             }
+            // A hash that is still empty is not stored, so a refused command creates no key.
             !refused
         })?;
     call.reply.integer(i64::from(is_set));
@@ -531,6 +541,7 @@ fn hsetex(call: &mut CommandCall<'_>) -> Answer {
         return Ok(());
     }
     call.keys.changed(key, Class::Hash, "hset");
+    // The fields are gone at once, so that the log and observers see their removal.
     if has_expired {
         let fields: Vec<&[u8]> = pairs.iter().map(|[field, _]| *field).collect();
         deleted(call, &fields);
@@ -577,6 +588,7 @@ fn hgetdel(call: &mut CommandCall<'_>) -> Answer {
                 }
             }
         })?;
+    // There is no key, so the function above has written nothing.
     if met.is_none() {
         reply.array(fields.len());
         fields.iter().for_each(|_| reply.null());

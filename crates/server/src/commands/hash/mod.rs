@@ -140,6 +140,7 @@ pub fn one_field<'a>(args: &[&'a [u8]]) -> ObjectPart<'a> {
 /// known before they are drawn.
 fn drawn<'a>(args: &[&'a [u8]]) -> ObjectPart<'a> {
     match args.len() {
+        // Without WITHVALUES no value is read.
         ..4 => ObjectPart::Counts,
         _ => ObjectPart::All,
     }
@@ -221,6 +222,7 @@ fn hgetall(call: &mut CommandCall<'_>) -> Answer {
     let reply = &mut *call.reply;
     call.keys
         .read::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
+            // Expired fields are still stored, and count only for HLEN, as in Redis.
             reply.map(hash.map_or(0, Hash::visible_count));
             for (field, value) in hash.into_iter().flat_map(Hash::iter) {
                 reply.bulk(field);
@@ -301,6 +303,7 @@ fn hincrby(planned: &mut PlannedCommand<'_>) -> Answer {
         let sum = value.checked_add(summand).ok_or(CommandError::text(
             "ERR increment or decrement would overflow",
         ))?;
+        // As in Redis, an increment keeps the expiry of the field.
         hash.set_value(limits, field, itoa::Buffer::new().format(sum).as_bytes());
         Ok::<_, CommandError>(sum)
     })??;
@@ -331,6 +334,7 @@ fn hincrbyfloat(call: &mut CommandCall<'_>) -> Answer {
     call.keys.changed(key, Class::Hash, "hincrbyfloat");
     // The log must not depend on the floating-point addition of the machine that reads it.
     let before: &[&[u8]] = match expires {
+        // HSET would remove the expiry of the field.
         true => &[b"HSETEX", key, b"KEEPTTL", b"FIELDS", b"1"],
         false => &[b"HSET", key],
     };
@@ -361,6 +365,7 @@ fn hrandfield(call: &mut CommandCall<'_>) -> Answer {
             let len = hash.map_or(0, Hash::visible_count);
             begin_draw(reply, draw.count(len), values);
             let Some(hash) = hash else { return };
+            debug_assert!(len <= hash.len(), "the visible fields are some of all");
             let mut random = rand::rng();
             // Drawing one field is linear while there are expired ones. So those are left out once.
             let has_expired = len < hash.len();
@@ -415,6 +420,7 @@ fn hscan(call: &mut CommandCall<'_>) -> Answer {
                 reply.end_scan(mark, 0, 0);
                 return Ok(());
             };
+            // As in Redis, the options are not checked if there is no key.
             let step = CollectionScanOptions::parse(options, Some("novalues"))?;
             let mut accepted = 0;
             let mut accepts = |field: &[u8]| {

@@ -29,6 +29,7 @@ pub(super) fn pfdebug(call: &mut CommandCall<'_>) -> Answer {
 fn registers(call: &mut CommandCall<'_>, mut value: Vec<u8>, form: HyperLogLogForm) -> Answer {
     let mut registers = [0; REGISTERS];
     value::merge(&value, form, &mut registers)?;
+    // As in Redis, even a look at the registers converts the value.
     if form == HyperLogLogForm::Sparse {
         store_dense(call, &mut value)?;
     }
@@ -81,6 +82,7 @@ fn make_dense(call: &mut CommandCall<'_>, mut value: Vec<u8>, form: HyperLogLogF
 fn store_dense(call: &mut CommandCall<'_>, value: &mut Vec<u8>) -> Answer {
     let key = call.args[2];
     value::make_dense(value)?;
+    // A change of the form keeps the expiry, which setting a string would remove.
     let expires_at_ms = call.keys.read_string_and_expiry(key, |_, expiry| expiry)?;
     call.keys.set_string(key, value, expires_at_ms)?;
     call.keys.effects().changes += 1;

@@ -86,6 +86,7 @@ fn pfadd(planned: &mut PlannedCommand<'_>) -> Answer {
     let is_changed = match found.transpose()? {
         Some(PfaddTarget::Dense { changes: false }) => false,
         Some(PfaddTarget::Dense { changes: true }) => planned.edit_string(0, |text| {
+            // A dense value has this length already, so nothing is extended.
             let value = text.extend_to(value::DENSE_BYTES);
             let is_changed = value::add_dense(value, elements) > 0;
             value::set_stale(value);
@@ -140,6 +141,7 @@ fn pfcount(call: &mut CommandCall<'_>) -> Answer {
 
 /// Writes the number of elements into a value, as Redis does. This change is logged.
 fn keep_count(call: &mut CommandCall<'_>, key: &[u8], count: u64) -> Answer {
+    // The count is only a cache. PFCOUNT is no write, and must not fail like one.
     if call.keys.is_shared() || call.server.refuses_writes() {
         return Ok(());
     }
@@ -167,6 +169,7 @@ fn merge(
 fn pfmerge(call: &mut CommandCall<'_>) -> Answer {
     let (target, mut registers, mut is_dense) = (call.args[1], [0; REGISTERS], false);
     for key in different(call.rest(1)) {
+        // As in Redis, one dense source makes the result dense.
         is_dense |= merge(call, key, &mut registers)? == Some(HyperLogLogForm::Dense);
     }
     let sparse_max = call.keys.limits().hyperloglog_sparse_bytes_max;
@@ -182,6 +185,7 @@ fn pfmerge(call: &mut CommandCall<'_>) -> Answer {
     }
     value::set_stale(&mut value);
     call.keys.set_string(target, &value, expires_at_ms)?;
+    // As in Redis, PFMERGE has no event of its own.
     call.keys.changed(target, Class::String, "pfadd");
     call.reply.ok();
     Ok(())
@@ -190,6 +194,7 @@ fn pfmerge(call: &mut CommandCall<'_>) -> Answer {
 fn pfselftest(call: &mut CommandCall<'_>) -> Answer {
     /// The largest relative error: five times the standard error.
     const ERROR_MAX: f64 = 5.0 * 0.0081;
+    // The default of `hll-sparse-max-bytes`, so that both forms are tested.
     const SPARSE_MAX: usize = 3000;
     let mut value = value::empty();
     for number in 1..=100_000_u32 {

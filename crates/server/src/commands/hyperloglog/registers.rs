@@ -18,7 +18,9 @@ pub(super) type Registers = [u8; REGISTERS];
 /// Returns the index of an element's register, and the element's rank.
 pub(super) fn place(element: &[u8]) -> (usize, u8) {
     let hash = murmur64(element, 0xadc8_3b19);
+    // The bit that is set behind the hash bounds the rank if all of them are clear.
     let rest = hash >> INDEX_BITS | 1 << (64 - INDEX_BITS);
+    debug_assert!((rest.trailing_zeros() as usize) < RANK_MAX);
     (hash as usize % REGISTERS, rest.trailing_zeros() as u8 + 1)
 }
 
@@ -26,10 +28,12 @@ pub(super) fn place(element: &[u8]) -> (usize, u8) {
 pub(super) fn estimate(registers: &Registers) -> u64 {
     let mut of_rank = [0_u32; 64];
     for &rank in registers {
+        // A value that a client has composed may have ranks above the highest one.
         of_rank[usize::from(rank & 63)] += 1;
     }
     const ALPHA: f64 = 0.5 / std::f64::consts::LN_2;
     let count = REGISTERS as f64;
+    // From the highest rank down, so that small terms are added before large ones.
     let mut sum = count * tau((count - f64::from(of_rank[RANK_MAX])) / count);
     for &registers in of_rank[1..RANK_MAX].iter().rev() {
         sum = 0.5 * (sum + f64::from(registers));
@@ -49,6 +53,7 @@ fn tau(mut x: f64) -> f64 {
         x = x.sqrt();
         factor *= 0.5;
         sum -= (1.0 - x).powi(2) * factor;
+        // The terms shrink until the sum stays the same, after some dozens of steps.
         if sum == before {
             return sum / 3.0;
         }

@@ -69,6 +69,12 @@ impl HyperLogLogRun {
     }
 
     fn write(self, out: &mut Vec<u8>) {
+        debug_assert!(self.rank <= RANK_MAX, "higher ranks need the dense form");
+        debug_assert!(
+            self.length <= GAP_MAX && (self.rank == 0 || self.length <= RANKED_MAX),
+            "the run fits its bits"
+        );
+        // An empty part of a divided run is not written, so its wrapped length is not used.
         let length = self.length.wrapping_sub(1);
         match self {
             HyperLogLogRun { length: 0, .. } => {}
@@ -76,6 +82,7 @@ impl HyperLogLogRun {
                 rank: 0,
                 length: SHORT_GAP_MAX..,
             } => match self.length {
+                // The longest gap of one byte: its length less one still has six bits.
                 SHORT_GAP_MAX => out.push(length as u8),
                 _ => out.extend([0x40 | (length >> 8) as u8, length as u8]),
             },
@@ -138,6 +145,7 @@ pub(super) fn raise(
     (index, rank): (usize, u8),
     bytes_max: usize,
 ) -> Result<HyperLogLogUpdate, Corrupt> {
+    // Redis converts the value then, too.
     if rank > RANK_MAX {
         return Ok(HyperLogLogUpdate::TooLarge);
     }
@@ -148,6 +156,7 @@ pub(super) fn raise(
         if index < first + run.length {
             break (run, length);
         }
+        // The run before may be merged with the changed one.
         before = at;
         at += length;
         first += run.length;
@@ -156,6 +165,10 @@ pub(super) fn raise(
         return Ok(HyperLogLogUpdate::None);
     }
     let mut divided = Vec::with_capacity(5);
+    debug_assert!(
+        (first..first + run.length).contains(&index),
+        "the run has the register"
+    );
     let behind = first + run.length - index - 1;
     for part in [
         HyperLogLogRun {
@@ -171,6 +184,7 @@ pub(super) fn raise(
         part.write(&mut divided);
     }
     let grows = divided.len() > length;
+    // A value that is too long already may still change in place, as after a lower limit was set.
     if grows && bytes.len() + divided.len() - length > bytes_max {
         return Ok(HyperLogLogUpdate::TooLarge);
     }
@@ -192,6 +206,8 @@ fn merge(bytes: &mut Vec<u8>, mut at: usize) {
             let mut merged = Vec::new();
             let length = next.length + run.length;
             HyperLogLogRun { length, ..run }.write(&mut merged);
+            // Runs of a rank have one byte each.
+            debug_assert_eq!(merged.len(), 1);
             bytes.splice(at..at + 2, merged);
         } else {
             at += length;

@@ -78,11 +78,13 @@ fn dense_register(value: &[u8], index: usize) -> u8 {
 
 /// Raises a register of a dense value to a rank. Returns true if it was lower.
 pub(super) fn raise_dense(value: &mut [u8], index: usize, rank: u8) -> bool {
+    debug_assert!(index < REGISTERS && rank < 1 << REGISTER_BITS);
     if dense_register(value, index) >= rank {
         return false;
     }
     let (at, bit) = locate(index);
     let (mask, rank) = (63_u16 << bit, u16::from(rank) << bit);
+    // A register of six bits may reach into the next byte. Behind the last one there is none.
     for (at, mask, rank) in [(at, mask, rank), (at + 1, mask >> 8, rank >> 8)] {
         if let Some(byte) = value.get_mut(at) {
             *byte = *byte & !(mask as u8) | rank as u8;
@@ -134,6 +136,7 @@ pub(super) fn make_dense(value: &mut Vec<u8>) -> Result<(), Corrupt> {
         return Ok(());
     }
     let runs = sparse::runs(body(value))?;
+    debug_assert!(value.len() >= HEADER_BYTES, "`form` checks the header");
     let mut dense = value.get(..HEADER_BYTES).unwrap_or_default().to_vec();
     dense[MAGIC.len()] = DENSE;
     dense.resize(DENSE_BYTES, 0);
@@ -182,6 +185,7 @@ pub(super) fn merge(
 pub(super) fn counted(value: &[u8], form: HyperLogLogForm) -> Result<(u64, bool), CommandError> {
     let kept = value.get(COUNT).and_then(|bytes| bytes.try_into().ok());
     let kept = kept.map_or(u64::MAX, u64::from_le_bytes);
+    // As in Redis, a count in the header is trusted until an element changes the value.
     if kept >> 63 == 0 {
         return Ok((kept, true));
     }

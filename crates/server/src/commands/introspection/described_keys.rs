@@ -152,6 +152,7 @@ fn places(command: &CommandDefinition) -> Vec<KeyPlace> {
                 limit: 0,
             };
             let mut places = Vec::new();
+            // As in Redis, keys with different uses are described as two groups.
             if uses(0) == uses(1) || last == first as i32 {
                 places.push(place(SearchStart::Index(first), run(first), uses(0)));
             } else {
@@ -160,6 +161,7 @@ fn places(command: &CommandDefinition) -> Vec<KeyPlace> {
                 places.push(place(SearchStart::Index(next), run(next), uses(1)));
             }
             if command.name == "sort_ro" {
+                // The patterns of BY and GET name more keys.
                 places.push(place(SearchStart::Unknown, KeyRun::Unknown, uses(0)));
             }
             places
@@ -172,6 +174,7 @@ fn places(command: &CommandDefinition) -> Vec<KeyPlace> {
                 step: 1,
                 limit: 0,
             };
+            // As in Redis, clients should ask COMMAND GETKEYS about the keys after a keyword.
             let incomplete = [&uses(0)[..], &["incomplete"]].concat();
             let keyword = SearchStart::Keyword(keyword, i64::from(from));
             vec![
@@ -184,6 +187,7 @@ fn places(command: &CommandDefinition) -> Vec<KeyPlace> {
             if let Some(target) = target {
                 places.push(place(SearchStart::Index(target), ONE, uses(0)));
             }
+            debug_assert!(number <= 1, "only a target comes before the counted keys");
             let number = places.len();
             places.push(place(
                 SearchStart::Index(count),

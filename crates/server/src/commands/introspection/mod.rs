@@ -79,6 +79,7 @@ fn info(call: &mut CommandCall<'_>) -> Answer {
     for name in names {
         match find_by_full_name(name) {
             Some((command, name)) => describe(call.reply, command, &name, on_pool),
+            // As in Redis, the reply has a place for each name, also for unknown ones.
             None => call.reply.null_array(),
         }
     }
@@ -120,6 +121,7 @@ fn describe(reply: &mut RespReply, command: &'static CommandDefinition, name: &s
     let categories = command.category_names(TABLE.registry());
     let categories: Vec<_> = categories.iter().map(|name| format!("@{name}")).collect();
     words(reply, categories.iter().map(String::as_str));
+    // Redis has hints for proxies here.
     reply.array(0);
     describe_keys(reply, command);
     let subcommands = command.subcommands();
@@ -141,6 +143,7 @@ fn docs(call: &mut CommandCall<'_>) -> Answer {
     }
     let found: Vec<_> = names
         .iter()
+        // As in Redis, COMMAND DOCS leaves out unknown names.
         .filter_map(|name| find_by_full_name(name))
         .collect();
     call.reply.map(found.len());
@@ -194,6 +197,7 @@ fn list(call: &mut CommandCall<'_>) -> Answer {
                         .contains(&wanted.as_str())
                 })
             } else if is(kind, "pattern") {
+                // The names are in lower case, and Redis ignores the case.
                 let pattern = pattern.to_ascii_lowercase();
                 Box::new(move |_, name| matches_bounded(&pattern, name.as_bytes()))
             } else {
@@ -240,6 +244,7 @@ fn keys_of(args: &[&[u8]]) -> Result<(&'static CommandDefinition, Vec<usize>), C
         CommandKeySpec::Counted { count, .. } if !has_all_keys(args, count) => Default::default(),
         keys => keys.positions(args),
     };
+    // A script may be called without keys.
     if positions.is_empty() && command.group != CommandGroup::Scripting {
         return Err(CommandError::text(
             "ERR Invalid arguments specified for command",

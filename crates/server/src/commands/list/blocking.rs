@@ -88,6 +88,7 @@ const ENDS: ObjectPart<'static> = ObjectPart::Ends { front: 1, back: 1 };
 fn popped<'a>(arguments: Option<&[&'a [u8]]>) -> ObjectPart<'a> {
     match parse_mpop(arguments.unwrap_or_default()) {
         Ok((_, end, limit)) => end.part(limit),
+        // The command then fails without reading any element.
         Err(_) => ObjectPart::All,
     }
 }
@@ -113,6 +114,7 @@ fn move_element(
                 from.remove(list, 1);
                 to.push(list, &limits, &element);
             })?;
+        // As in Redis, the push is reported before the pop.
         call.keys.changed(target, Class::List, to.pushed());
         call.keys.changed(source, Class::List, from.popped());
     } else {
@@ -172,6 +174,7 @@ fn wait_and_move(call: &mut CommandCall<'_>, from: ListEnd, to: ListEnd, timeout
             }
         };
         let (from, to) = (name(from).as_bytes(), name(to).as_bytes());
+        // A replay must not block, so the log has the command that does not.
         let words = [&b"LMOVE"[..], source, target, from, to];
         call.keys.effects().log_instead(&words);
     } else if call.nested {
@@ -200,6 +203,7 @@ fn pop_first(
             .keys
             .edit_present::<ListObject<AccountedHeap>, _>(key, |list| {
                 let count = limit.unwrap_or(1).min(list.len());
+                debug_assert!(count > 0, "a list that is stored has elements");
                 reply.array(2);
                 reply.bulk(key);
                 if limit.is_some() {
@@ -210,6 +214,7 @@ fn pop_first(
             })?;
         if let Some(count) = popped {
             call.keys.changed(key, Class::List, end.popped());
+            // A replay neither blocks nor searches, so the log names the key and the number.
             let mut digits = itoa::Buffer::new();
             let name = if end == ListEnd::Left { "LPOP" } else { "RPOP" };
             let words = [name.as_bytes(), key, digits.format(count).as_bytes()];
@@ -224,6 +229,7 @@ fn blocking_pop(call: &mut CommandCall<'_>, end: ListEnd) -> Answer {
     let Some((timeout, keys)) = call.rest(1).split_last() else {
         return Err(CommandError::Syntax);
     };
+    // As in Redis, an invalid timeout is an error even if there are elements.
     let timeout = timeout_ms(timeout)?;
     if !pop_first(call, keys, end, None)? {
         call.wait_for(keys, WaitLine::List, timeout, |reply| reply.null_array());

@@ -196,6 +196,7 @@ impl ListEnd {
 
     /// Returns the part of `count` elements at this end, at least one.
     pub fn part(self, count: usize) -> ObjectPart<'static> {
+        // Even without an element the value must be loaded, to check its type.
         let count = count.max(1);
         match self {
             ListEnd::Left => ObjectPart::Ends {
@@ -276,6 +277,7 @@ fn pop(planned: &mut PlannedCommand<'_>, end: ListEnd) -> Answer {
     match popped {
         Some(true) => planned.changed(0, Class::List, end.popped()),
         Some(false) => {}
+        // As in Redis, an absent key is a null array if a count is given, even 0.
         None if limit.is_some() => planned.reply.null_array(),
         None => planned.reply.null(),
     }
@@ -296,6 +298,7 @@ pub fn pop_into(
             list.iter_back_from(last).take(count).for_each(visit);
         }
     }
+    // All are visited before the first is removed, because the elements are borrowed.
     end.remove(list, count);
 }
 
@@ -314,6 +317,7 @@ fn lindex(call: &mut CommandCall<'_>) -> Answer {
                 reply.null();
                 return Ok(());
             };
+            // As in Redis, the index is not parsed if there is no key.
             let index = position(integer(index)?, list.len());
             reply.bulk_or_null(index.and_then(|index| list.get(index)));
             Ok(())
@@ -356,6 +360,7 @@ fn linsert(call: &mut CommandCall<'_>) -> Answer {
         })?;
     match inserted {
         None => call.reply.integer(0),
+        // The list has no such pivot, while 0 means that there is no list.
         Some(None) => call.reply.integer(-1),
         Some(Some(len)) => {
             call.keys.changed(key, Class::List, "linsert");
@@ -372,6 +377,7 @@ fn lrange(call: &mut CommandCall<'_>) -> Answer {
         .read::<ListObject<AccountedHeap>, _>(call.args[1], |list| {
             let range = positions(start, stop, list.map_or(0, ListObject::len));
             reply.array(range.len());
+            // An empty range may begin after the last element.
             if let Some(list) = list.filter(|_| !range.is_empty()) {
                 for element in list.iter_from(range.start).take(range.len()) {
                     reply.bulk(element);
@@ -404,6 +410,7 @@ fn ltrim(call: &mut CommandCall<'_>) -> Answer {
             let range = positions(start, stop, list.len());
             list.trim(range.start, range.end);
         })?;
+    // As in Redis, LTRIM counts as a change even if it removes nothing.
     if trimmed.is_some() {
         call.keys.changed(key, Class::List, "ltrim");
     }
@@ -452,6 +459,7 @@ impl LposOptions {
             } else if is(name, "count") {
                 let refused = |_| CommandError::text("ERR COUNT can't be negative");
                 search.count = Some(match count(value).map_err(refused)? {
+                    // As in Redis, 0 stands for all matches.
                     0 => usize::MAX,
                     count => count,
                 });
@@ -490,6 +498,7 @@ impl LposOptions {
                 skipped -= 1;
                 continue;
             }
+            debug_assert!(step <= last, "the steps are those of the elements");
             if !found(if self.reverse { last - step } else { step }) {
                 return;
             }

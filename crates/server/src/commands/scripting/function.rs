@@ -104,6 +104,7 @@ fn run(call: &mut CommandCall<'_>, only_reads: bool) -> Answer {
     let caller = caller(call);
     let begun = server.functions.begin(call.args, caller.began);
     let begun = begun.ok_or(CommandError::text("ERR Function not found"))?;
+    // As in Redis, an unknown function is reported before invalid arguments.
     let count = integer(call.arg(2)?);
     let count = count.map_err(|_| CommandError::text("ERR Bad number of keys provided"))?;
     let (keys, arguments) = split_keys(call.rest(3), count)?;
@@ -130,6 +131,7 @@ fn load(call: &mut CommandCall<'_>) -> Answer {
     }
     let functions = &call.server.functions;
     let name = functions.load(code, !options.is_empty(), Some(LOAD_TIME_MAX))?;
+    // Libraries are logged like keys, so that they exist after a restart.
     call.keys.effects().changes += 1;
     call.reply.bulk(name.as_bytes());
     Ok(())
@@ -181,6 +183,7 @@ fn restore(call: &mut CommandCall<'_>) -> Answer {
         }
         _ => return Err(unknown(call)),
     };
+    // Each text is that of Redis for the same damage.
     let codes = rdb::restore_functions(call.arg(2)?).map_err(|error| {
         CommandError::text(match error {
             rdb::RdbError::BadEncoding { what: "type", .. } => "ERR given type is not a function",
@@ -268,6 +271,7 @@ fn write_library(call: &mut CommandCall<'_>, library: &Library, with_code: bool)
 
 fn stats(call: &mut CommandCall<'_>) -> Answer {
     let watchdog = &call.server.scripts.watchdog;
+    // As in Redis, STATS is allowed while a function runs for long, but not while a script does.
     if watchdog.is_slow() && watchdog.running() == ScriptRunKind::Script {
         return Err(CommandError::text(watchdog.busy()));
     }

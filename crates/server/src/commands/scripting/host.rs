@@ -32,6 +32,11 @@ impl LuaHost for ScriptHost<'_, '_> {
         let latest = Self::find(args)?;
         let command = latest.command;
         self.admit(command, args)?;
+        // The command writes to the reply of the call, which is the script's for this time.
+        debug_assert!(
+            self.call.client.script.runs,
+            "`prepare` begins the run, `end` ends it"
+        );
         std::mem::swap(reply, self.call.reply);
         self.call.run_numbered(command, latest.number, args);
         std::mem::swap(reply, self.call.reply);
@@ -61,6 +66,7 @@ impl LuaHost for ScriptHost<'_, '_> {
 impl ScriptHost<'_, '_> {
     /// Finds the command.
     fn find(args: &[&[u8]]) -> Result<Latest, String> {
+        // Scripts often call the same command in a loop.
         if let Some(latest) = LATEST.get().filter(|it| it.is_found_by(args)) {
             return Ok(latest);
         }
@@ -95,6 +101,7 @@ impl ScriptHost<'_, '_> {
             return Err(CommandError::OutOfMemory.to_string());
         }
         let acl = &self.call.server.acl;
+        // The user of the client that runs the script needs the rights, as in Redis.
         let checked = self
             .call
             .client

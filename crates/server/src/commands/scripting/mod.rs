@@ -134,6 +134,7 @@ fn run(
 ) -> Answer {
     let count = integer(call.arg(2)?)?;
     let (keys, arguments) = split_keys(call.rest(3), count)?;
+    // As in Redis, the number of keys is checked before the script is compiled or looked up.
     let script = find(call)?;
     let says = Says {
         writes: script.writes,
@@ -160,6 +161,7 @@ pub(super) fn split_keys<'a, 'w>(
     if count < 0 {
         return Err(CommandError::text("ERR Number of keys can't be negative"));
     }
+    debug_assert!(count >= 0);
     let split = words.split_at_checked(usize::try_from(count).unwrap_or(usize::MAX));
     split.ok_or(CommandError::text(
         "ERR Number of keys can't be greater than number of args",
@@ -188,9 +190,11 @@ pub(super) fn prepare<'h, 'c>(
         ));
     }
     let lacks_memory = call.client.script.lacks_memory && !says.may_exceed_memory;
+    // A script that declares nothing is refused when it calls a command that takes memory.
     if lacks_memory && says.writes == Some(true) {
         return Err(CommandError::OutOfMemory);
     }
+    debug_assert!(!call.client.script.runs, "scripts may not run scripts");
     call.client.script.runs = true;
     call.client.script.refused = None;
     call.client.script.time = None;

@@ -95,6 +95,7 @@ fn set(call: &mut CommandCall<'_>) -> Answer {
         name.eq_ignore_ascii_case("appendonly") && value.eq_ignore_ascii_case(b"yes")
     }) && !call.server.log.is_on();
     if begins_log {
+        // The files are created before any parameter changes, because this can fail.
         prepare_log(call.server).map_err(|why| {
             CommandError::owned(format!(
                 "ERR CONFIG SET failed (possibly related to argument 'appendonly') - {why}"
@@ -102,6 +103,7 @@ fn set(call: &mut CommandCall<'_>) -> Answer {
         })?;
     }
     let value = |name: &String| (name.clone(), call.server.config.bytes(name));
+    // The system may refuse a value later, and then all parameters are restored.
     let before: Vec<_> = pairs.iter().map(|(name, _)| value(name)).collect();
     let opens = is_open(&call.server.config, "enable-protected-configs", call.client);
     let result = call.server.config.set(&pairs, opens);
@@ -112,6 +114,7 @@ fn set(call: &mut CommandCall<'_>) -> Answer {
     call.server.configure();
     keep_limit(call);
     if begins_log {
+        // The log begins with a base of all keys.
         call.server.persistence.request(SnapshotTask::Rewrite, true);
     }
     for (name, value) in &pairs {
@@ -136,6 +139,7 @@ fn find_descriptors(
         return Ok(());
     }
     let wanted = server.config.integer("maxclients").unsigned_abs();
+    debug_assert_eq!(pairs.len(), before.len(), "each value can be restored");
     let served = descriptors::make_room_for(server, wanted);
     if served >= wanted {
         return Ok(());
@@ -211,6 +215,7 @@ fn listen_elsewhere(call: &CommandCall<'_>, pairs: &[Pair], before: &[Pair]) -> 
         Err((error, sockets)) => (sockets, Some(error)),
     };
     if let Some(mailbox) = server.clients.mailboxes().first() {
+        // The first thread accepts connections.
         mailbox.send(IoThreadMessage::Listen(sockets));
     }
     let Some(error) = error else {
@@ -235,6 +240,7 @@ fn reset_statistics(call: &mut CommandCall<'_>) -> Answer {
     call.server.statistics.reset();
     let keyspace = &call.server.keyspace;
     for counter in [
+        // As in Redis, the number of changes since the last save is no statistic.
         &keyspace.hits,
         &keyspace.misses,
         &keyspace.expired_keys,

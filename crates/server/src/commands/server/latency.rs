@@ -97,6 +97,7 @@ fn draw(event: &[u8], history: &LatencyEventHistory) -> String {
     let mut text = format!("{event} - longest {} ms\n", history.longest_ms);
     let longest = history.longest_ms.max(1);
     for sample in &history.samples {
+        debug_assert!(sample.took_ms <= longest, "the longest of all samples");
         let length = (sample.took_ms * BAR as u64 / longest) as usize;
         let bar = "#".repeat(length.clamp(1, BAR));
         // Writing to a string never fails.
@@ -119,6 +120,7 @@ fn doctor(call: &mut CommandCall<'_>) -> Answer {
         for (event, history) in all {
             let count = history.samples.len();
             let sum: u64 = history.samples.iter().map(|sample| sample.took_ms).sum();
+            // Writing to a string never fails.
             let _ = writeln!(
                 text,
                 "{event}: {count} times, {} ms on average, {} ms at most",
@@ -146,6 +148,7 @@ fn histogram(call: &mut CommandCall<'_>) -> Answer {
                         .find(wanted.as_bytes())
                         .is_some_and(|it| !it.subcommands().is_empty())
                 };
+                // As in Redis, a container stands for its subcommands.
                 name == wanted || (is_container() && name.split('|').next() == Some(wanted))
             })
     };
@@ -155,6 +158,7 @@ fn histogram(call: &mut CommandCall<'_>) -> Answer {
     commands.retain(|counts| timed(counts) > 0 && is_wanted(counts.name));
     call.reply.map(commands.len());
     for counts in commands {
+        debug_assert!(calls > 0, "commands without durations are left out");
         let calls = timed(&counts);
         call.reply.bulk(counts.name.as_bytes());
         call.reply.map(2);

@@ -50,6 +50,7 @@ fn usage(call: &mut CommandCall<'_>) -> Answer {
     match call.rest(3) {
         [] => {}
         [word, _] if is(word, "samples") => {
+            // Redis estimates the size from some elements. Here it is known.
             if integer(call.args[4])? < 0 {
                 return Err(CommandError::Syntax);
             }
@@ -109,6 +110,7 @@ fn stats(call: &mut CommandCall<'_>) -> Answer {
     add("functions.caches", bytes(functions as u64));
     let mut keys = 0;
     for (number, database) in call.keys.databases().iter().enumerate() {
+        // As in Redis, only databases with keys are listed.
         let len = database.len()?;
         keys += len as u64;
         if len > 0 {
@@ -163,6 +165,7 @@ fn doctor(call: &mut CommandCall<'_>) -> Answer {
 }
 
 fn purge(call: &mut CommandCall<'_>) -> Answer {
+    // Allocators keep memory by thread, so each thread must return its own.
     allocator::ask();
     call.reply.ok();
     Ok(())

@@ -74,6 +74,7 @@ fn fail_over(call: &mut CommandCall<'_>) -> Answer {
     }
     while let Some((word, rest)) = words.split_first() {
         words = match rest {
+            // The options are parsed as in Redis, so that their errors come before the refusal.
             [host, port, rest @ ..] if is(word, "to") && !host.is_empty() => {
                 integer(port)?;
                 rest.strip_prefix(&[&b"FORCE"[..]]).unwrap_or(rest)
@@ -137,6 +138,7 @@ fn slowlog_get(call: &mut CommandCall<'_>) -> Answer {
         match call.rest(2) {
             [] => 10,
             [count] => match parse_integer(count) {
+                // As in Redis, -1 stands for all entries, and other negative numbers are errors.
                 Some(-1) => usize::MAX,
                 count => count.and_then(|count| usize::try_from(count).ok()).ok_or(
                     CommandError::text("ERR count should be greater than or equal to -1"),
@@ -189,6 +191,7 @@ fn slowlog_help(call: &mut CommandCall<'_>) -> Answer {
 
 fn monitor(call: &mut CommandCall<'_>) -> Answer {
     if call.nested {
+        // As in Redis: a client in a transaction expects one reply for each command.
         return Err(CommandError::text(
             "ERR MONITOR isn't allowed for DENY BLOCKING client",
         ));

@@ -148,6 +148,7 @@ fn shutdown(call: &mut CommandCall<'_>) -> Answer {
         } else if !is(word, "now") {
             return Err(CommandError::Syntax);
         }
+        // SAVE and NOSAVE exclude each other, but each may be repeated.
         if before.is_some() && before != wanted {
             return Err(CommandError::Syntax);
         }
@@ -161,6 +162,7 @@ fn shutdown(call: &mut CommandCall<'_>) -> Answer {
         });
     }
     let watchdog = &call.server.scripts.watchdog;
+    // A save would need the keyspace, which the script holds.
     if wanted != Some(false) && watchdog.is_slow() {
         return Err(CommandError::text(watchdog.busy()));
     }
@@ -169,6 +171,7 @@ fn shutdown(call: &mut CommandCall<'_>) -> Answer {
             "ERR Errors trying to SHUTDOWN. Check logs.",
         ));
     }
+    // As in Redis, there is no reply if the server stops: the connection is closed.
     call.client.closing = true;
     Ok(())
 }
@@ -200,6 +203,7 @@ pub(in crate::commands) fn debug_reload(call: &mut CommandCall<'_>) -> Answer {
     read_again(call, forgets, |databases| {
         let mut loader = KeyspaceLoader::new(server, databases, repeat);
         if !forgets && !merges {
+            // Checked before anything is read, so that an error leaves the keys as they are.
             loader.check_absent(&path)?;
         }
         loader.snapshot(&path, None)
@@ -227,10 +231,12 @@ fn read_again(
     load: impl FnOnce(&mut Databases) -> Result<(), LoadError>,
 ) -> Answer {
     let keyspace = call.keys.keyspace();
+    // Keys that are read are no changes since the last save.
     let changes = keyspace.changes.load(std::sync::atomic::Ordering::Relaxed);
     let databases = call.keys.databases_mut();
     if forgets {
         for database in databases.iter() {
+            // Objects lie outside of the index, which is dropped as a whole afterwards.
             retire_objects(keyspace, database);
         }
         for database in databases.iter_mut() {

@@ -60,6 +60,7 @@ fn move_value(call: &mut CommandCall<'_>) -> Answer {
         .move_value(keys.databases(), place, to, MOVED_BYTES_MIN);
     match moved {
         Ok(()) => call.reply.integer(1),
+        // These are states of the key and no failures of a tier.
         Err(ValueMoveError::Absent | ValueMoveError::There | ValueMoveError::Small(_)) => {
             call.reply.integer(0)
         }
@@ -78,6 +79,7 @@ fn pin(call: &mut CommandCall<'_>) -> Answer {
     if keyspace.cold.tiers().is_none() {
         return Err(NO_TIERS);
     }
+    // The key is pinned first, or a mover could take the value out again in between.
     if !call.server.tiering.pins.pin(place.0, key) {
         return Err(CommandError::text("ERR too many keys are pinned"));
     }

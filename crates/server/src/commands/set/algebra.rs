@@ -85,6 +85,7 @@ fn run(
     let keys = [first, &different(others)].concat();
     let mut sets = Vec::with_capacity(keys.len());
     for key in &keys {
+        // All types are checked before any set is read, as in Redis.
         let found = call.keys.find(key)?;
         if found.is_some_and(|found| found.kind != RedisType::Set) {
             return Err(CommandError::WrongType);
@@ -110,6 +111,7 @@ fn run(
                     (key, set),
                 ));
             }
+            // The smallest set is copied, and the others only looked up.
             sized.sort_by_key(|(len, _)| *len);
             let sets: Vec<Input<'_>> = sized.into_iter().map(|(_, set)| set).collect();
             filter(call, &sets, true)
@@ -129,6 +131,7 @@ fn union(call: &CommandCall<'_>, sets: &[Input<'_>]) -> Result<Vec<Vec<u8>>, Com
     for set in sets {
         read(call, set, |set| {
             for member in set.iter() {
+                // A member is copied only if it is new.
                 if !members.contains(&*member) {
                     members.insert(member.to_vec());
                 }
@@ -191,6 +194,7 @@ fn store_result(
     event: &'static str,
 ) -> Answer {
     let members = run(call, operation, call.rest(2))?;
+    // The result may be larger than the arguments by any factor.
     call.check_room_of(members.iter().map(|member| &member[..]))?;
     let limits = call.keys.limits();
     let mut result = Set::<AccountedHeap>::create(&call.keys.keyspace().heap);
@@ -206,6 +210,8 @@ fn sintercard(call: &mut CommandCall<'_>) -> Answer {
     const NO_COUNT: CommandError = CommandError::text("ERR numkeys should be greater than 0");
     let arguments = call.rest(1);
     let number = integer(call.args[1]).map_err(|_| NO_COUNT)?;
+    debug_assert!(!arguments.is_empty(), "the arity covers the number of keys");
+    // As in Redis, this has an error of its own in SINTERCARD.
     if number > arguments.len() as i64 - 1 {
         return Err(CommandError::text(
             "ERR Number of keys can't be greater than number of args",

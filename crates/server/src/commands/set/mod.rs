@@ -157,6 +157,7 @@ fn spop(call: &mut CommandCall<'_>) -> Answer {
         .edit_present::<Set<AccountedHeap>, _>(key, |set| {
             let mut random = rand::rng();
             let count = limit.unwrap_or(1).min(set.len());
+            // The key is deleted once the set is empty.
             if count == set.len() {
                 let all = set.iter().map(|member| member.to_vec()).collect();
                 set.clear();
@@ -168,6 +169,7 @@ fn spop(call: &mut CommandCall<'_>) -> Answer {
     let popped: Vec<Vec<u8>> = popped.unwrap_or_default();
     if !popped.is_empty() {
         call.keys.changed(key, Class::Set, "spop");
+        // A replay must remove the same members, which were drawn at random.
         let words = [&b"SREM"[..], key].into_iter();
         let words = words.chain(popped.iter().map(Vec::as_slice));
         let words: Vec<&[u8]> = words.collect();
@@ -212,6 +214,7 @@ fn smove(call: &mut CommandCall<'_>) -> Answer {
     let (source, target, member) = (call.args[1], call.args[2], call.args[3]);
     let is_member = call
         .keys
+        // The source is edited only to check its type as that of a key which will change.
         .edit_present::<Set<AccountedHeap>, _>(source, |set| set.contains(member))?;
     let Some(is_member) = is_member else {
         call.reply.integer(0);
@@ -247,6 +250,7 @@ fn sscan(call: &mut CommandCall<'_>) -> Answer {
                 reply.end_scan(mark, 0, 0);
                 return Ok(());
             };
+            // As in Redis, the options are not checked if there is no key.
             let step = CollectionScanOptions::parse(options, None)?;
             let mut written = 0;
             let next = set.scan(cursor, step.count, |member| {

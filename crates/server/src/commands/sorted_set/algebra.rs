@@ -97,6 +97,7 @@ impl Aggregate {
     }
 
     fn apply(self, one: f64, other: f64) -> f64 {
+        debug_assert!(!one.is_nan(), "scores are numbers");
         match self {
             Aggregate::Sum => number_or_zero(one + other),
             Aggregate::Min if other < one => other,
@@ -164,6 +165,7 @@ fn inputs<'c>(
             inputs.push(None);
             continue;
         };
+        // The lengths decide on the order of the inputs, before any is read.
         let len = call.keys.read_object(key, &object, StoredObject::len)?;
         inputs.push(Some(ZsetAlgebraInput {
             key: key.to_vec(),
@@ -185,6 +187,7 @@ impl ZsetAlgebraQuery {
     ) -> Result<ZsetAlgebraQuery, CommandError> {
         let (mut inputs, mut options) = inputs(call, position, name)?;
         let (mut aggregate, mut scores) = (Aggregate::Sum, false);
+        // A difference combines no scores, so WEIGHTS and AGGREGATE are syntax errors there.
         let combines = operation != ZsetAlgebraOperation::Diff;
         while let [option, rest @ ..] = options {
             options = if combines
@@ -212,6 +215,7 @@ impl ZsetAlgebraQuery {
                 return Err(CommandError::Syntax);
             };
         }
+        // Absent keys are left out below, but an intersection with one of them is empty.
         let complete = inputs.iter().all(Option::is_some);
         let first = inputs.first().is_some_and(Option::is_some);
         Ok(ZsetAlgebraQuery {
@@ -401,6 +405,7 @@ fn zintercard(call: &mut CommandCall<'_>) -> Answer {
         aggregate: Aggregate::Sum,
         scores: false,
     };
+    // The limit only bounds the reply. Redis also stops counting there.
     let count = query.run(call)?.len();
     call.reply.count(count.min(limit));
     Ok(())

@@ -157,6 +157,8 @@ impl ZaddOptions {
         member: &[u8],
         score: f64,
     ) -> Result<ZaddMemberEffect, CommandError> {
+        debug_assert!(!score.is_nan(), "no argument parses as NaN");
+        // Without a condition the set is walked once, or else for the former score as well.
         let is_plain = !(self.present || self.absent || self.greater || self.less);
         if is_plain && !self.increment {
             return Ok(match set.insert(limits, member, score) {
@@ -247,6 +249,7 @@ pub(super) fn add<'a>(
             Ok(())
         })
     })?;
+    // Only INCR can fail here, which has one member, so no other was changed before.
     result?;
     if added + changed > 0 {
         let event = if options.increment { "zincr" } else { "zadd" };
@@ -261,6 +264,7 @@ pub(super) fn add<'a>(
             };
             planned.reply.integer(counted);
         }
+        // As in Redis, the reply of INCR is the new score, or null if a condition has failed.
         Some(score) => planned.reply.double(score),
         None => planned.reply.null(),
     }
@@ -317,6 +321,7 @@ fn rank(call: &mut CommandCall<'_>, reverse: bool) -> Answer {
         .keys
         .read::<SortedSet<AccountedHeap>, _>(call.args[1], |set| {
             let set = set?;
+            // The rank alone is found without the score.
             let score = if with_score { set.score(member)? } else { 0.0 };
             Some((set.rank(member, reverse)?, score))
         })?;
@@ -402,6 +407,7 @@ fn zscan(call: &mut CommandCall<'_>) -> Answer {
                 reply.end_scan(mark, 0, 0);
                 return Ok(());
             };
+            // As in Redis, the options are not checked if there is no key.
             let step = CollectionScanOptions::parse(options, Some("noscores"))?;
             let mut written = 0;
             let next = set.scan(cursor, step.count, |member, score| {

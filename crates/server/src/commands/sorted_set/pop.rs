@@ -110,6 +110,7 @@ impl ZsetPopSide {
             }
             ZsetPopSide::Max => {
                 let ranks = len - count..len;
+                // The removal visits the lowest score first, but the reply begins with the highest.
                 for (member, score) in set.range(ranks.clone(), true) {
                     visit(member, score);
                 }
@@ -132,6 +133,7 @@ fn pop(call: &mut CommandCall<'_>, side: ZsetPopSide) -> Answer {
             let count = limit.unwrap_or(1).min(set.len());
             match limit {
                 Some(_) => reply.pairs(count),
+                // As in Redis, a single member is not nested in a pair, even in RESP3.
                 None => reply.array(2),
             }
             side.pop(set, count, |member, score| {
@@ -165,6 +167,7 @@ fn pop_first(
             .keys
             .edit_present::<SortedSet<AccountedHeap>, _>(key, |set| {
                 let count = limit.unwrap_or(1).min(set.len());
+                debug_assert!(count > 0, "a sorted set that is stored has members");
                 reply.array(if limit.is_some() { 2 } else { 3 });
                 reply.bulk(key);
                 if limit.is_some() {
@@ -181,6 +184,7 @@ fn pop_first(
             })?;
         if let Some(count) = popped {
             call.keys.changed(key, Class::SortedSet, side.event());
+            // A replay neither blocks nor searches, so the log names the key and the number.
             let mut digits = itoa::Buffer::new();
             let name = if side == ZsetPopSide::Min {
                 "ZPOPMIN"

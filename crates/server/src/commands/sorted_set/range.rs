@@ -157,6 +157,7 @@ impl<'a> Bounds<'a> {
             ZrangeBoundKind::Member => {
                 let (min, max) = (member_bound(min)?, member_bound(max)?);
                 Ok(Bounds::Members(match (min, max) {
+                    // Nothing is after `+` or before `-`.
                     (MemberBound::Last, _) | (_, MemberBound::First) => None,
                     (min, max) => Some((min.bound(), max.bound())),
                 }))
@@ -170,6 +171,8 @@ impl<'a> Bounds<'a> {
             Bounds::Ranks(start, stop) => {
                 let range = positions(start, stop, set.len());
                 if reverse {
+                    debug_assert!(range.end <= set.len(), "`positions` returns existing ones");
+                    // Ranks count from the highest score then.
                     set.len() - range.end..set.len() - range.start
                 } else {
                     range
@@ -271,6 +274,7 @@ impl<'a> ZrangeQuery<'a> {
             ));
         }
         let (min, max) = if reverse && by != ZrangeBoundKind::Rank {
+            // As in Redis, the greater bound comes first with REV, except for ranks.
             (second, first)
         } else {
             (first, second)
@@ -293,6 +297,7 @@ impl<'a> ZrangeQuery<'a> {
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         let offset = offset.min(ranks.len());
+        debug_assert!(offset <= ranks.len());
         let count = count.min(ranks.len() - offset);
         if self.reverse {
             let end = ranks.end - offset;
@@ -340,6 +345,7 @@ fn zrangestore(call: &mut CommandCall<'_>) -> Answer {
         .keys
         .read::<SortedSet<AccountedHeap>, _>(call.args[2], |set| {
             let part = |set: &SortedSet<AccountedHeap>| {
+                // An estimate, as if all members were of the same size.
                 let part = query.ranks(set).len() as f64 / set.len() as f64;
                 (set.memory_bytes() as f64 * part) as usize
             };
@@ -352,6 +358,8 @@ fn zrangestore(call: &mut CommandCall<'_>) -> Answer {
         .read::<SortedSet<AccountedHeap>, _>(call.args[2], |set| {
             if let Some(set) = set {
                 let ranks = query.ranks(set);
+                // As in Redis, only a range of ranks tells the number of members before they are
+                // read.
                 if matches!(query.bounds, Bounds::Ranks(..)) {
                     result = SortedSet::with_room_in(heap.clone(), &limits, ranks.len(), 0);
                 }

@@ -56,6 +56,7 @@ fn choose(
     }
     let id = match written {
         None if now_ms > last.ms => StreamId { ms: now_ms, seq: 0 },
+        // As in Redis, identifiers grow even if the clock is set back.
         None => last.next().ok_or(NOT_GREATER)?,
         Some(StreamIdArgument::Next(ms)) if ms == last.ms => {
             let seq = last.seq.checked_add(1).ok_or(NOT_GREATER)?;
@@ -77,6 +78,7 @@ fn xadd(call: &mut CommandCall<'_>) -> Answer {
         b"*" => None,
         id => Some(new_id(id)?),
     };
+    // This has an error of its own in Redis, since no entry can have the identifier.
     let is_zero = match written {
         Some(StreamIdArgument::Whole(id)) => id == StreamId::MIN,
         Some(StreamIdArgument::Time(ms)) => ms == 0,
@@ -95,6 +97,10 @@ fn xadd(call: &mut CommandCall<'_>) -> Answer {
         call.reply.null();
         return Ok(());
     }
+    debug_assert!(
+        fields.len().is_multiple_of(2),
+        "fields and values alternate"
+    );
     if !is_there && bytes > crate::object::stream::ENTRY_BYTES_MAX {
         return Err(TOO_LARGE);
     }
@@ -113,6 +119,7 @@ fn xadd(call: &mut CommandCall<'_>) -> Answer {
     if trimmed > 0 {
         call.keys.changed(key, Class::Stream, "xtrim");
     }
+    // The log has the identifier, which a replay at another time would not choose.
     let (id, len) = (id.to_string(), len.to_string());
     let mut words: Vec<&[u8]> = vec![b"XADD", key];
     if trimmed > 0 {
@@ -131,6 +138,8 @@ fn xdel(call: &mut CommandCall<'_>) -> Answer {
     let key = call.args[1];
     let ids = || call.args[2..].iter().map(|id| strict(id, 0));
     let deleted = call.keys.edit_present::<StreamObject, _>(key, |stream| {
+        // As in Redis, all identifiers are parsed before an entry is deleted, and none without a
+        // key.
         let ids = ids().collect::<Result<Vec<_>, _>>()?;
         Ok::<_, CommandError>(ids.into_iter().filter(|&id| stream.delete(id)).count())
     })?;
@@ -191,6 +200,7 @@ fn xsetid(call: &mut CommandCall<'_>) -> Answer {
         Ok(())
     })?;
     set.ok_or(CommandError::NoSuchKey)??;
+    // The entries are the same as before for clients that watch or cache the key.
     call.keys.changed_aside(key, Class::Stream, "xsetid");
     call.reply.ok();
     Ok(())

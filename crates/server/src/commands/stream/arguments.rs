@@ -15,6 +15,7 @@ pub(super) fn keys(args: &[&[u8]]) -> Vec<usize> {
         } else if is(word, "noack") {
             at += 1;
         } else if is(word, "streams") {
+            // If the identifiers do not match the keys, the command fails and uses no key.
             let behind = args.len() - at - 1;
             if behind == 0 || behind % 2 == 1 {
                 break;
@@ -63,6 +64,7 @@ pub(super) fn parse<'a>(
         } else if is(word, "count") && more > 0 {
             at += 1;
             let count = integer(args[at])?;
+            // As in Redis, a count that is not positive means all entries.
             parsed.count = usize::try_from(count).ok().filter(|&count| count > 0);
         } else if is(word, "streams") && more > 0 {
             let words = call.rest(at + 1);
@@ -108,6 +110,11 @@ pub(super) fn parse<'a>(
             "ERR Missing GROUP option for XREADGROUP",
         ));
     }
+    debug_assert_eq!(
+        parsed.keys.len(),
+        parsed.from.len(),
+        "each key has an identifier"
+    );
     Ok(parsed)
 }
 

@@ -84,6 +84,7 @@ impl StreamClaimOptions {
         };
         let old = group.pending(id).copied();
         if !is_there {
+            // As in Redis 7, nobody can read the entry any more, so it stops being pending.
             if old.is_some() {
                 group.acknowledge(id);
                 done.deleted.push(id);
@@ -104,6 +105,8 @@ impl StreamClaimOptions {
         };
         // During replay of a log, the delivery is later than the clock.
         group.see_active(consumer, self.now_ms.max(self.delivered_ms));
+        debug_assert!(self.delivered_ms >= 0, "an invalid time is replaced");
+        // As in Redis, JUSTID is no delivery.
         let counted = before.wrapping_add(u64::from(!self.only_ids));
         let deliveries = self.deliveries.unwrap_or(counted);
         group.set_pending(PendingStreamEntry {
@@ -129,6 +132,7 @@ impl StreamClaimOptions {
         let effects = call.keys.effects();
         effects.changes += (done.claimed.len() + done.deleted.len()) as u64;
         effects.changes += u64::from(done.advanced.is_some());
+        // The changes are counted above in any case, for save points.
         if !effects.logging {
             return;
         }
@@ -201,6 +205,7 @@ fn options(words: &[&[u8]], idle_ms: i64, now_ms: i64) -> Result<StreamClaimOpti
         } else if is(word, "justid") {
             claim.only_ids = true;
         } else if is(word, "idle") && has_more {
+            // A result out of range is replaced below, like any other invalid time.
             claim.delivered_ms = now_ms.wrapping_sub(number(value(), "IDLE")?);
         } else if is(word, "time") && has_more {
             claim.delivered_ms = number(value(), "TIME")?;
@@ -229,6 +234,7 @@ fn xclaim(call: &mut CommandCall<'_>) -> Answer {
     let now_ms = call.keys.now_ms() as i64;
     let idle_ms = idle_ms(call.args[4], "XCLAIM")?;
     let words = call.rest(5);
+    // The list has no count: it ends at the first word that is no identifier, an option.
     let ids = words.iter().map_while(|word| strict(word, 0).ok());
     let ids: Vec<StreamId> = ids.collect();
     let claim = options(&words[ids.len()..], idle_ms, now_ms)?;
@@ -307,6 +313,7 @@ fn xautoclaim(call: &mut CommandCall<'_>) -> Answer {
             if claim.take(stream, (name, consumer), id, reply, &mut done) {
                 length += 1;
                 taken += 1;
+            // Deleted entries count as well, so that one call stays bounded.
             } else if done.deleted.len() > deleted {
                 taken += 1;
             }
@@ -340,6 +347,8 @@ pub(super) fn log_delivery(
     [key, group, consumer]: [&[u8]; 3],
     [id, time, deliveries]: &[String; 3],
 ) {
+    // As Redis does: FORCE makes an entry pending that a replay does not have, and JUSTID saves the
+    // fields.
     effects.log_instead(&[
         &b"XCLAIM"[..],
         key,

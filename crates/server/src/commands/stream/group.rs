@@ -102,6 +102,7 @@ impl XgroupOptions {
     /// Returns the read counter of a group, at most the number of entries ever added.
     fn read_of(&self, stream: &StreamObject) -> Option<u64> {
         let added = stream.progress().entries_added;
+        // More entries than were ever added would make the lag negative.
         self.read.map(|read| read.min(added))
     }
 }
@@ -136,6 +137,7 @@ fn options(call: &CommandCall<'_>, may_create: bool) -> Result<XgroupOptions, Co
 fn create(call: &mut CommandCall<'_>) -> Answer {
     let options = options(call, true)?;
     let (key, name, id) = (call.args[2], call.args[3], call.args[4]);
+    // The type is checked before the identifier, as in Redis.
     let kind = call.keys.kind(key)?;
     if kind.is_some_and(|kind| kind != StreamObject::KIND) {
         return Err(CommandError::WrongType);
@@ -160,6 +162,8 @@ fn create(call: &mut CommandCall<'_>) -> Answer {
         ));
     };
     call.keys.changed_aside(key, Class::Stream, "xgroup-create");
+    // The log has the identifier that `$` stood for. MKSTREAM, because the command may have created
+    // the stream.
     let (id, read) = (id.to_string(), read_text(read));
     let words = [
         &b"XGROUP"[..],
@@ -200,6 +204,7 @@ fn set_id(call: &mut CommandCall<'_>) -> Answer {
     let set = with_group(call, |stream| {
         let (last_id, read) = (stream.last_id(), options.read_of(stream));
         let group = stream.group_mut(name);
+        debug_assert!(group.is_some(), "`with_group` has found it");
         let id = if id == b"$" { last_id } else { any(id, 0)? };
         if let Some(group) = group {
             group.last_id = id;
@@ -236,6 +241,7 @@ fn create_consumer(call: &mut CommandCall<'_>) -> Answer {
     } as i64;
     let created = with_group(call, |stream| {
         let group = stream.group_mut(name);
+        debug_assert!(group.is_some(), "`with_group` has found it");
         group.is_some_and(|group| group.find_or_create(consumer, now_ms).1)
     })?;
     if created {
@@ -289,11 +295,14 @@ fn xack(call: &mut CommandCall<'_>) -> Answer {
         let Some(group) = stream.group_mut(name) else {
             return Ok(0);
         };
+        // As in Redis, all identifiers are parsed before an entry is acknowledged, and none without
+        // a group.
         let ids: Vec<StreamId> = ids.collect::<Result<_, CommandError>>()?;
         let acknowledged = ids.into_iter().filter(|&id| group.acknowledge(id));
         Ok::<_, CommandError>(acknowledged.count())
     })?;
     let acknowledged = acknowledged.unwrap_or(Ok(0))?;
+    // As in Redis, the stream changes without an event of its key.
     call.keys.effects().changes += acknowledged as u64;
     call.reply.count(acknowledged);
     Ok(())

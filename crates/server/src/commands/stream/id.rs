@@ -14,6 +14,7 @@ const LENGTH_MAX: usize = 127;
 /// a sign and zeros may come first, and a negative number counts down from 2^64.
 fn number(text: &[u8]) -> Option<u64> {
     let canonical = crate::number::parse_integer(text);
+    // The usual form. A negative number in it is out of range.
     if let Some(number) = canonical {
         return u64::try_from(number).ok();
     }
@@ -56,6 +57,7 @@ pub enum StreamIdArgument {
 
 fn written(argument: &[u8]) -> Result<StreamIdArgument, CommandError> {
     if argument.len() > LENGTH_MAX {
+        // Redis copies the argument to a buffer of 128 bytes.
         return Err(INVALID);
     }
     // Redis reads a text up to its first zero byte.
@@ -114,6 +116,7 @@ fn bound(
     invalid: CommandError,
 ) -> Result<StreamId, CommandError> {
     match argument {
+        // Nothing is beside the least or the greatest identifier, so the interval is invalid.
         [b'(', rest @ ..] if !rest.is_empty() => beside(strict(rest, seq)?).ok_or(invalid),
         argument => any(argument, seq),
     }

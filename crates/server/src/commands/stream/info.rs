@@ -66,6 +66,7 @@ fn consumers(call: &mut CommandCall<'_>) -> Answer {
             reply.bulk(b"pending");
             reply.count(consumer.pending_count());
             reply.bulk(b"idle");
+            // The clock may have been set back since.
             reply.integer(now_ms.saturating_sub(consumer.seen_ms).max(0));
             reply.bulk(b"inactive");
             let inactive_ms = consumer
@@ -91,6 +92,7 @@ fn put_progress(reply: &mut RespReply, group: &ConsumerGroup, progress: &StreamC
     reply.bulk(b"entries-read");
     put_number(reply, group.entries_read.map(|read| read as i64));
     reply.bulk(b"lag");
+    // The lag is unknown if entries between were deleted, or the counter was set by hand.
     put_number(reply, group.lag(progress));
 }
 
@@ -121,6 +123,7 @@ fn stream(call: &mut CommandCall<'_>) -> Answer {
         [] => None,
         [full] if is(full, "full") => Some(USUAL_COUNT),
         [full, count, number] if is(full, "full") && is(count, "count") => {
+            // As in Redis, a negative count means the default.
             let count = usize::try_from(integer(number)?).unwrap_or(USUAL_COUNT);
             // 0 means all.
             Some(if count == 0 { usize::MAX } else { count })
@@ -129,6 +132,7 @@ fn stream(call: &mut CommandCall<'_>) -> Answer {
     };
     read(call, |reply, stream| {
         let progress = stream.progress();
+        // The short form has the number of groups and both edges, the long one all of them.
         reply.map(if full.is_some() { 9 } else { 10 });
         reply.bulk(b"length");
         reply.count(stream.len());

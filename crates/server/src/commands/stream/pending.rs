@@ -37,6 +37,7 @@ impl<'a> XpendingQuery<'a> {
         let [first, last, count, rest @ ..] = words else {
             return Err(CommandError::Syntax);
         };
+        // As in Redis, a negative count is 0.
         let count = integer(count)?.max(0);
         Ok(Some(XpendingQuery {
             idle_ms,
@@ -52,6 +53,7 @@ impl<'a> XpendingQuery<'a> {
             None => &mut group.pending_from(self.first),
             Some(name) => match group.find(name) {
                 Some(number) => &mut group.pending_of(number, self.first),
+                // As in Redis, a consumer that does not exist has no pending entries.
                 None => return reply.array(0),
             },
         };
@@ -104,6 +106,7 @@ fn put_summary(reply: &mut RespReply, group: &ConsumerGroup) {
         if consumer.pending_count() > 0 {
             reply.array(2);
             reply.bulk(consumer.name());
+            // As in Redis, this number is a string, unlike the sum of all.
             reply.bulk_integer(consumer.pending_count() as i64);
             length += 1;
         }

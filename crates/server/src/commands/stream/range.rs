@@ -52,6 +52,7 @@ fn xlen(call: &mut CommandCall<'_>) -> Answer {
 fn range(call: &mut CommandCall<'_>, reverse: bool) -> Answer {
     let (first, last) = match reverse {
         false => (call.args[2], call.args[3]),
+        // XREVRANGE names the end of the interval first.
         true => (call.args[3], call.args[2]),
     };
     let (first, last) = (start(first)?, end(last)?);

@@ -94,6 +94,7 @@ fn xread(call: &mut CommandCall<'_>) -> Answer {
                 .range(start, StreamId::MAX, false)
                 .take(limit)
                 .peekable();
+            // As in Redis, a stream without new entries is left out of the reply.
             if entries.peek().is_none() {
                 return;
             }
@@ -126,6 +127,7 @@ fn xread(call: &mut CommandCall<'_>) -> Answer {
             }
         }
         // After the wait the command runs again; `$` must be the last entry from before it blocked.
+        debug_assert_eq!(from.len(), arguments.keys.len(), "each key has a position");
         let (keys, ids) = (arguments.keys.iter(), from.iter());
         let ids = ids.map(|from| match from {
             From::Behind(id) => id.to_string().into_bytes(),
@@ -169,6 +171,7 @@ fn xreadgroup(call: &mut CommandCall<'_>) -> Answer {
     let mut from = Vec::with_capacity(arguments.keys.len());
     for (&key, &word) in arguments.keys.iter().zip(arguments.from) {
         check_type(call, key)?;
+        // All keys are checked before any entry is delivered.
         let has_group =
             |stream: Option<&StreamObject>| stream.is_some_and(|it| it.group(group).is_some());
         if !call.keys.read::<StreamObject, _>(key, has_group)? {
@@ -249,6 +252,7 @@ fn serve(
             created,
             ..StreamDeliveryEffects::default()
         };
+        // As in Redis, the consumer exists from here on, even if it gets nothing.
         if from == From::Undelivered && !has_new {
             return Some(delivered);
         }
@@ -258,6 +262,7 @@ fn serve(
             delivered.pending = put_history(reply, stream, name, number, id, limit);
             let group = stream.group_mut(name)?;
             for pending in &mut delivered.pending {
+                // As in Redis, reading the history is another delivery.
                 pending.delivered_ms = now_ms;
                 pending.deliveries = pending.deliveries.wrapping_add(1);
                 group.set_pending(*pending);
@@ -276,6 +281,7 @@ fn serve(
         let group = stream.group_mut(name)?;
         for id in ids {
             group.advance(id, &progress);
+            debug_assert!(id > last_id, "only new entries are delivered");
             if arguments.no_ack {
                 continue;
             }
@@ -292,6 +298,7 @@ fn serve(
         if !arguments.no_ack {
             group.see_active(number, now_ms);
         }
+        // With NOACK nothing is pending, but the group has advanced all the same.
         delivered.advanced = Some((group.last_id, group.entries_read));
         Some(delivered)
     })?;
@@ -359,6 +366,7 @@ fn log(
     if !effects.logging {
         return;
     }
+    // A replay must not read, so the log has the deliveries themselves.
     for pending in &delivered.pending {
         let (time, count) = (pending.delivered_ms, pending.deliveries);
         let texts = [pending.id.to_string(), time.to_string(), count.to_string()];

@@ -57,6 +57,7 @@ impl TrimArguments {
                 is_approximate = false;
                 let has_sign = at + 2 < args.len();
                 match args[at + 1] {
+                    // Without another word the sign itself is the value, which does not parse.
                     b"~" if has_sign => (is_approximate, at) = (true, at + 1),
                     b"=" if has_sign => at += 1,
                     _ => {}
@@ -86,6 +87,7 @@ impl TrimArguments {
             }
             at += 1;
         }
+        debug_assert!(at <= args.len(), "the options end before the arguments do");
         let Some(bound) = bound else {
             return match limit {
                 Some(1..) => Err(NO_STRATEGY),
@@ -105,6 +107,7 @@ impl TrimArguments {
         }
         let usual = || {
             let entries = call.keys.limits().stream_node_entries_max as u64;
+            // As in Redis, so that one command does not remove too many entries at once.
             match entries.saturating_mul(NODES_MAX) {
                 0 => 10_000,
                 limit => limit.min(1_000_000),
@@ -147,6 +150,8 @@ fn xtrim(call: &mut CommandCall<'_>) -> Answer {
     if trimmed > 0 {
         call.keys.changed(key, Class::Stream, "xtrim");
         let len = len.to_string();
+        // The log has the exact length, because the effect of an approximate bound depends on the
+        // nodes.
         let words = [&b"XTRIM"[..], key, b"MAXLEN", b"=", len.as_bytes()];
         call.keys.effects().log_instead(&words);
     }

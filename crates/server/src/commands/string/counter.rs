@@ -22,6 +22,7 @@ pub(super) fn incrby(planned: &mut PlannedCommand<'_>) -> Answer {
 pub(super) fn decrby(planned: &mut PlannedCommand<'_>) -> Answer {
     match planned.integer(2)?.checked_neg() {
         Some(summand) => add(planned, summand),
+        // The least integer has no opposite.
         None => Err(CommandError::text("ERR decrement would overflow")),
     }
 }
@@ -41,6 +42,7 @@ fn add(planned: &mut PlannedCommand<'_>, summand: i64) -> Answer {
     };
     let mut buffer = itoa::Buffer::new();
     let text = buffer.format(sum).as_bytes();
+    // An increment keeps the expiry, which setting a string would remove.
     planned.set_string(0, text, expires_at_ms)?;
     planned.changed(0, Class::String, "incrby");
     planned.reply.integer(sum);
@@ -52,6 +54,7 @@ pub(super) fn incrbyfloat(planned: &mut PlannedCommand<'_>) -> Answer {
         let value = LongDouble::parse(value.unwrap_or(b"0")).ok_or(CommandError::NotFloat)?;
         Ok::<_, CommandError>((value, expires_at_ms))
     })??;
+    // As in Redis, an invalid value is reported before an invalid summand.
     let summand = LongDouble::parse(planned.args[2]).ok_or(CommandError::NotFloat)?;
     let Some(sum) = value.plus(summand) else {
         return Err(CommandError::text(

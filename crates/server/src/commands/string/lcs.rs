@@ -90,6 +90,7 @@ impl LcsTable {
         }
         for (column, &byte) in two.iter().enumerate() {
             let start = starts.get(byte as usize).copied().unwrap_or(NONE);
+            // A byte that the first string lacks has no mask: its position is out of range.
             if let Some(word) = masks.get_mut(start.saturating_add(column / 64)) {
                 *word |= 1 << (column % 64);
             }
@@ -103,6 +104,7 @@ impl LcsTable {
             let mask = masks.get(start..).unwrap_or_default();
             let mut carry = false;
             for (word, mask) in row.iter_mut().zip(mask) {
+                // The carry links the words of a row, as if they were one long number.
                 let (sum, over) = word.overflowing_add(*word & mask);
                 let (sum, over_again) = sum.overflowing_add(u64::from(carry));
                 carry = over | over_again;
@@ -122,6 +124,10 @@ impl LcsTable {
     }
 
     fn goes_up(&self, row: usize, column: usize) -> bool {
+        debug_assert!(
+            row * self.words + column / 64 < self.rows.len(),
+            "only a table with rows is walked"
+        );
         let word = self.rows.get(row * self.words + column / 64);
         word.is_some_and(|word| word >> (column % 64) & 1 == 0)
     }
@@ -163,7 +169,9 @@ pub(super) fn lcs(call: &mut CommandCall<'_>) -> Answer {
         let read = |value: Option<&[u8]>| value.map_or(0, <[u8]>::len);
         *length = call.keys.read_string(key, read).map_err(strings)?;
     }
+    // As in Redis, the types of the keys are checked before the options.
     let options = LcsOptions::parse(call.rest(3))?;
+    // The strings are copied only after this.
     check_lengths(call, lengths)?;
     let one = call.keys.string(call.args[1])?.unwrap_or_default();
     let two = call.keys.string(call.args[2])?.unwrap_or_default();
@@ -175,12 +183,14 @@ pub(super) fn lcs(call: &mut CommandCall<'_>) -> Answer {
     if !options.positions {
         let mut common = Vec::with_capacity(table.length);
         table.walk_back(&one, &two, |row, _| common.extend(one.get(row)));
+        debug_assert_eq!(common.len(), table.length);
         common.reverse();
         call.reply.bulk(&common);
         return Ok(());
     }
     let mut runs: Vec<RunOfBytes> = Vec::new();
     table.walk_back(&one, &two, |row, column| match runs.last_mut() {
+        // The walk goes backwards, so a run grows at its beginning.
         Some(run) if run.one == row + 1 && run.two == column + 1 => {
             *run = RunOfBytes {
                 one: row,

@@ -184,6 +184,7 @@ fn setnx(planned: &mut PlannedCommand<'_>) -> Answer {
 }
 
 fn getset(planned: &mut PlannedCommand<'_>) -> Answer {
+    // The reply has the old value, and the type is checked before the key is set.
     get(planned)?;
     set_plain(planned, 0, planned.args[2])
 }
@@ -200,6 +201,7 @@ fn mget(planned: &mut PlannedCommand<'_>) -> Answer {
     let count = planned.keys();
     planned.reply.array(count);
     for position in 0..count {
+        // The values are read only as long as they are sent.
         if planned.reply.is_cut() {
             break;
         }
@@ -261,6 +263,8 @@ fn append(call: &mut CommandCall<'_>) -> Answer {
     let (key, addition) = (call.args[1], call.args[2]);
     let length = if call.keys.exists(key)? {
         call.keys.edit_string(key, |text| {
+            // The limit is checked before the string changes, because an error must leave it as it
+            // was.
             let length = text.bytes().len().saturating_add(addition.len());
             check_length(length)?;
             text.append(addition);
@@ -285,6 +289,7 @@ fn strlen(planned: &mut PlannedCommand<'_>) -> Answer {
 /// included, and negative ones count from the end.
 pub(super) fn part(length: usize, start: i64, end: i64) -> std::ops::Range<usize> {
     if start < 0 && end < 0 && start > end {
+        // As in Redis, such a range is empty, while others that end before they start are clamped.
         return 0..0;
     }
     clamped_part(length, start, end)
@@ -318,6 +323,7 @@ fn setrange(call: &mut CommandCall<'_>) -> Answer {
         return Err(CommandError::text("ERR offset is out of range"));
     };
     if value.is_empty() {
+        // As in Redis, an empty value changes nothing, and creates no key.
         return strlen(&mut call.planned());
     }
     // The type is checked first, for any length.
@@ -328,6 +334,7 @@ fn setrange(call: &mut CommandCall<'_>) -> Answer {
     call.check_room(end.saturating_sub(length))?;
     let length = call.keys.edit_string(key, |text| {
         let bytes = text.extend_to(end);
+        debug_assert!(end <= bytes.len());
         if let Some(part) = bytes.get_mut(offset..end) {
             part.copy_from_slice(value);
         }

@@ -50,6 +50,7 @@ impl<'c> SetGetexOptions<'c> {
                 () => None,
             };
             if let Some(time) = time {
+                // As in Redis, an option may be repeated, and different ones exclude each other.
                 let another = options.expiry.is_some_and(|(other, _)| other != time);
                 let Some(argument) = words.next() else {
                     return Err(CommandError::Syntax);
@@ -90,6 +91,7 @@ pub(super) fn set(planned: &mut PlannedCommand<'_>) -> Answer {
         Some((time, argument)) => Some(time.parse(argument, planned.now_ms(), "set")?),
         None => None,
     };
+    // As in Redis, the reply is the old value even if the condition fails.
     if options.get {
         get(planned)?;
     }
@@ -105,12 +107,14 @@ pub(super) fn set(planned: &mut PlannedCommand<'_>) -> Answer {
         }
         return Ok(());
     }
+    debug_assert!(options.expiry.is_none(), "KEEPTTL excludes a new expiry");
     if options.keep {
         expires_at_ms = found.and_then(|found| found.expires_at_ms);
     }
     planned.set_string(0, value, expires_at_ms)?;
     planned.changed(0, Class::String, "set");
     if options.expiry.is_some() {
+        // As in Redis, this is an event of its own, but the same change.
         planned.tell(0, Class::Generic, "expire");
     }
     log_set(planned, value, expires_at_ms);
@@ -126,6 +130,7 @@ pub(super) fn delifeq(planned: &mut PlannedCommand<'_>) -> Answer {
     if is_equal {
         planned.remove(0)?;
         planned.changed(0, Class::Generic, "del");
+        // A replay need not compare the value again.
         planned.log_instead(&[b"DEL", planned.key(0)]);
     }
     planned.reply.integer(i64::from(is_equal));
@@ -171,6 +176,7 @@ pub(super) fn getex(planned: &mut PlannedCommand<'_>) -> Answer {
         return Ok(());
     };
     if let Some((time, argument)) = options.expiry {
+        // As in Redis, the time is checked only if the key exists. An error drops the reply so far.
         let at = time.parse(argument, planned.now_ms(), "getex")?;
         expire_at(planned, i64::try_from(at).unwrap_or(i64::MAX))?;
     } else if options.persist && found.expires_at_ms.is_some() {
