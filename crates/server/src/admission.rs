@@ -59,13 +59,15 @@ pub fn is_open(config: &ConfigParameters, parameter: &str, client: &ClientSessio
 /// path as their address.
 fn is_local(socket: &str, peer: &str) -> bool {
     match peer.parse::<SocketAddr>() {
+        // A socket for both protocols shows clients of IPv4 as `::ffff:127.0.0.1`, which is a
+        // loopback address only in its canonical form.
         Ok(address) => address.ip().to_canonical().is_loopback(),
         Err(_) => !socket.is_empty() && peer.strip_prefix(socket) == Some(":0"),
     }
 }
 
-/// Handles an unknown command. The connection of a browser is closed, because a web page could make
-/// it send lines that are commands. Returns the error for the client otherwise.
+/// Handles an unknown command, and closes the connection of a browser. Returns the error for the
+/// client.
 #[cold]
 pub fn of_unknown(
     server: &ServerCore,
@@ -74,6 +76,8 @@ pub fn of_unknown(
     error: CommandError,
 ) -> CommandError {
     let name = args.first().copied().unwrap_or_default();
+    // Redis has one command DEBUG, so a client without the permission learns nothing about its
+    // subcommands.
     if is(name, "debug")
         && let Err(refusal) = protected(server, client, args)
     {
@@ -81,6 +85,7 @@ pub fn of_unknown(
     }
     static LINE: SparseLine = SparseLine::new();
     if let Some(word) = OF_HTTP.iter().find(|word| is(name, word)) {
+        // A web page can make a browser send lines that are commands behind the lines of HTTP.
         client.closing = true;
         if let Some(more) = LINE.next() {
             let peer = &client.shared.peer;

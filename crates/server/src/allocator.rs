@@ -60,7 +60,10 @@ impl FollowedRequests {
         }
         if self.looks_left > 0 {
             self.looks_left -= 1;
+            // Entries that this thread removed from an index wait with this thread, and are freed
+            // after the epoch has advanced a few times.
             crossbeam_epoch::pin().flush();
+            // The memory of indexes that was freed meanwhile was not part of the first return.
             if self.looks_left == 0 {
                 give_back();
             }

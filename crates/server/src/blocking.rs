@@ -133,6 +133,7 @@ impl BlockedClientTable {
         let keys = self.keys.get_mut(&waiter.database)?;
         for AwaitedKey { key, behind } in &waiter.wait.keys {
             steps::count(1);
+            // A command may name a key twice, and both are one place in the line.
             let Some(lines) = keys.get_mut(key) else {
                 continue;
             };
@@ -152,6 +153,7 @@ impl BlockedClientTable {
     /// Returns the first client in a line at a key.
     fn first(&self, database: usize, key: &[u8], line: &WaitLine) -> Option<u64> {
         let line = self.keys.get(&database)?.get(key)?.get(line)?;
+        debug_assert!(!line.is_empty(), "a line ends with its last client");
         line.first_key_value().map(|(_, &id)| id)
     }
 }
@@ -161,6 +163,10 @@ impl BlockedClients {
     pub fn add(&self, waiter: BlockedClient) {
         let mut state = self.state.lock();
         let id = waiter.client.id;
+        debug_assert!(
+            !state.waiters.contains_key(&id),
+            "a client waits in one command at a time"
+        );
         state.came += 1;
         let came = state.came;
         let keys = state.keys.entry(waiter.database).or_default();
@@ -201,11 +207,14 @@ impl BlockedClients {
         let mut state = self.state.lock();
         let at_key = state.keys.get(&database).and_then(|keys| keys.get(key));
         let Some(lines) = at_key else { return };
+        // Served clients leave their lines, and may take the last line of the key with them.
         let lines: Vec<WaitLine> = lines.keys().cloned().collect();
         for line in &lines {
             while let Some(id) = state.first(database, key, line) {
                 steps::count(1);
                 let waiter = state.waiters.get(&id);
+                debug_assert!(waiter.is_some(), "only clients that wait have a place");
+                // The client stays in its place, so that it is first at the next write as well.
                 if !waiter.is_some_and(|(_, waiter)| serve(waiter)) {
                     break;
                 }

@@ -19,6 +19,7 @@ pub fn text(bytes: &[u8]) -> String {
     for chunk in bytes.utf8_chunks() {
         for letter in chunk.valid().chars() {
             if byte(letter).is_some() {
+                // Otherwise this character would be sent as the one byte that it stands for.
                 let mut parts = [0; 4];
                 let parts = letter.encode_utf8(&mut parts).bytes();
                 text.extend(parts.map(letter_of));
@@ -33,6 +34,7 @@ pub fn text(bytes: &[u8]) -> String {
 
 /// Returns the bytes of a text, including those that it [carries](self), as they were sent.
 pub fn bytes(text: &str) -> Cow<'_, [u8]> {
+    // Most texts carry nothing, and are sent without a copy.
     if !text.as_bytes().contains(&FIRST_BYTE) {
         return Cow::Borrowed(text.as_bytes());
     }
@@ -48,6 +50,7 @@ pub fn bytes(text: &str) -> Cow<'_, [u8]> {
 
 /// Returns the character that stands for a byte from 0x80 on.
 fn letter_of(byte: u8) -> char {
+    debug_assert!(byte >= 0x80, "ASCII is valid UTF-8");
     char::from_u32(FIRST + u32::from(byte)).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 

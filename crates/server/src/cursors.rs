@@ -44,7 +44,9 @@ impl Cursors {
         state.bytes += key.len();
         state.cursors.insert(number, SavedScanCursor { key, used });
         state.by_use.insert(used, number);
+        // A key that alone exceeds the limit evicts its own cursor as the last one.
         while state.cursors.len() > CURSORS_MAX || state.bytes > BYTES_MAX {
+            debug_assert_eq!(state.cursors.len(), state.by_use.len());
             let Some((_, oldest)) = state.by_use.pop_first() else {
                 break;
             };
@@ -60,6 +62,7 @@ impl Cursors {
     pub fn key(&self, number: u64) -> Option<Vec<u8>> {
         let state = &mut *self.state.lock();
         let cursor = state.cursors.get_mut(&number)?;
+        debug_assert_eq!(state.by_use.get(&cursor.used), Some(&number));
         state.uses += 1;
         state.by_use.remove(&cursor.used);
         cursor.used = state.uses;

@@ -40,7 +40,10 @@ pub fn write_all(file: &dyn PersistenceFile, mut bytes: &[u8]) -> io::Result<()>
     while !bytes.is_empty() {
         match file.write(bytes) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+            Ok(count) => {
+                debug_assert!(count <= bytes.len(), "a file writes what it was given");
+                bytes = bytes.get(count..).unwrap_or_default();
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -90,6 +93,7 @@ impl PersistenceFile for File {
     }
 
     fn sync(&self) -> io::Result<()> {
+        // The length of the file is synced as well, and loading needs no times.
         self.sync_data()
     }
 

@@ -73,6 +73,7 @@ fn index_message(error: &nearfield_core::OperationError) -> String {
 pub fn shown(bytes: &[u8]) -> String {
     const SHOWN_BYTES: usize = 128;
     let bytes = &bytes[..bytes.len().min(SHOWN_BYTES)];
+    // Redis formats arguments with `%.128s`, which ends at a zero byte.
     let text = bytes.split(|&byte| byte == 0).next();
     carried::text(text.unwrap_or_default())
 }

@@ -133,6 +133,7 @@ impl<'s> Executor<'s> {
         let took = ended.duration_since(started);
         let statistics = &self.server.statistics;
         for tally in tallies {
+            // The operations of a batch share their walks, so no command has a duration of its own.
             let part = took * tally.operations as u32 / operations.max(1) as u32;
             statistics.count(tally.number, tally.calls, part);
             for _ in 0..tally.failed {
@@ -151,6 +152,7 @@ impl<'s> Executor<'s> {
             database.is_some_and(|database| database.is_note_due(now_ms))
         };
         // While a script runs for long, the thread must remain able to receive SCRIPT KILL.
+        // The shared phase is enough to see that nothing is due, and other threads work meanwhile.
         if !server.share_unless_busy().is_some_and(|it| due(&it)) {
             return 0;
         }
@@ -193,6 +195,7 @@ impl<'s> Executor<'s> {
                 self.check_memory(client, command, now_ms)?;
                 Ok(command)
             });
+        // A refused command is listed, too, so it is looked up without the client's permissions.
         let number = match &admitted {
             Ok(command) => Some(self.number(command, args)),
             Err(_) => TABLE.lookup(args).ok().map(|it| TABLE.number_of(it)),
@@ -215,6 +218,7 @@ impl<'s> Executor<'s> {
             }
             Ok(command) => self.execute_with_room(client, command, args, now_ms, reply),
             Err(error) => {
+                // EXEC must fail if one of its commands was refused, as in Redis.
                 if let Some(transaction) = &mut client.transaction {
                     transaction.refuse();
                 }
@@ -240,6 +244,7 @@ impl<'s> Executor<'s> {
             choice.caching = None;
         }
         if before != ReplyMode::On || client.replies != ReplyMode::On {
+            // The command itself may change the mode: `CLIENT REPLY ON` is replied to.
             let is_error = reply.bytes().get(start) == Some(&b'-');
             let is_answered = client.replies == ReplyMode::On && before != ReplyMode::SkipNext;
             if !is_answered && (!is_told || is_error) {
@@ -247,6 +252,7 @@ impl<'s> Executor<'s> {
             }
         }
         if wait.is_some() {
+            // The reply is written when the wait ends, but the mode of this command applies to it.
             client.is_silent_wait =
                 client.replies != ReplyMode::On || before == ReplyMode::SkipNext;
         }
@@ -305,8 +311,11 @@ impl<'s> Executor<'s> {
             && client.subscriptions.any()
             && !command.flags.has(Flags::SUBSCRIBER)
         {
+            // RESP2 has no pushes, so a client could not tell a message from a reply.
             return Err(not_while_subscribed(command, args));
         }
+        // A stand-in refuses even after the script has ended, because no thread would stand in for
+        // it.
         let watchdog = &self.server.scripts.watchdog;
         let is_busy = self.stands_in || watchdog.is_slow();
         if is_busy && !command.flags.has(Flags::ALLOW_BUSY) {
@@ -368,6 +377,7 @@ impl<'s> Executor<'s> {
             let flags = command.flags;
             flags.has(Flags::DENYOOM) || flags.has(Flags::SLOWLY_GROWS) && exceeds_limit_by_far
         };
+        // As in Redis, EXEC is refused if one of the queued commands is.
         let commands = client.transaction.iter().flat_map(|it| &it.commands);
         let denied_in_exec = command.flags.has(Flags::RUNS_QUEUED)
             && commands.into_iter().any(|words| {
@@ -439,9 +449,11 @@ impl<'s> Executor<'s> {
         let start = reply.len();
         let wait = self.execute(client, command, args, now_ms, reply);
         match client.lacks_room.take() {
+            // The command checked for room before it changed anything, so it may run a second time.
             Some(bytes) if self.make_room_for(bytes, now_ms) => {
                 reply.truncate(start);
                 let wait = self.execute(client, command, args, now_ms, reply);
+                // It runs twice at most, so that it does not take turns with eviction for ever.
                 client.lacks_room = None;
                 wait
             }
@@ -485,8 +497,13 @@ impl<'s> Executor<'s> {
         };
         let sampled = self.random.random_ratio(1, USES_PER_SAMPLE);
         note_uses(server, client, command, args, &positions, sampled);
+        // The shared phase locks the stripe of one key. Several stripes would need an order.
         if positions.len() <= 1 && !command.flags.has(Flags::EXCLUSIVE) {
             let key = positions.first().and_then(|&position| args.get(position));
+            debug_assert!(
+                !command.flags.has(Flags::RUNS_QUEUED),
+                "a transaction has the keyspace to itself"
+            );
             let key = key.copied();
             match self.execute_shared(client, command, args, key, now_ms, reply) {
                 SharedPhaseOutcome::Executed(wait) => return wait,
@@ -520,6 +537,8 @@ impl<'s> Executor<'s> {
         }
         if let Some(wait) = &wait {
             if !wait.keys.is_empty() {
+                // Writes in the shared phase wake no client, so they need the exclusive one from
+                // here on.
                 server.keyspace.set_observed(WriteObserver::Blocked, true);
             }
             // The words are stored once, and the keys among them in two more places.
@@ -531,6 +550,7 @@ impl<'s> Executor<'s> {
         }
         client.logged_up_to = client.logged_up_to.max(server.log_effects(effects));
         self.last_end.set(account.ended());
+        // Commands of waiting clients may run below, whose time is not that of the next command.
         if effects.events.is_empty() {
             self.ended = account.ended();
         }
@@ -577,6 +597,11 @@ impl<'s> Executor<'s> {
         let access = DatabaseAccess::Shared(&databases);
         let keys = DatabaseKeys::new(keyspace, access, client.database, now_ms, effects);
         let wait = invoke(server, keys, client, &mut account, args, reply, false);
+        debug_assert!(
+            wait.as_ref().is_none_or(|wait| wait.keys.is_empty()),
+            "a client that waits for a key needs the exclusive phase"
+        );
+        // The log has the changes of one key in their order only while the stripe is locked.
         client.logged_up_to = client.logged_up_to.max(server.log_effects(effects));
         self.ended = account.ended();
         self.last_end.set(self.ended);
@@ -676,9 +701,11 @@ impl ServerCore {
     /// Notifies observers of changes to keys, and executes the commands of clients that have waited
     /// for them.
     pub fn announce(&self, effects: &mut Effects, databases: &mut Databases) {
+        // The commands of clients that are served cause events in turn.
         while !effects.events.is_empty() {
             let events = std::mem::take(&mut effects.events);
             let told = std::mem::take(&mut effects.told);
+            debug_assert!(told <= events.len(), "events are told once they exist");
             for event in events.iter().filter(|event| event.is_change) {
                 self.watches.touch(event.database, &event.key);
             }
@@ -747,6 +774,7 @@ impl ServerCore {
         if !is_ready(effects, databases) {
             return false;
         }
+        // Tracking with NOLOOP compares the client that made the change, which is this one.
         let origin = std::mem::replace(&mut effects.origin, waiter.client.id);
         let mut client = waiter.resumed();
         let mut reply = RespReply::new(waiter.protocol);
@@ -774,6 +802,8 @@ impl ServerCore {
             let resume = IoThreadMessage::Resume {
                 client: waiter.client.id,
                 answer: reply.take(),
+                // The changes are logged before the reply is handed over, which waits for this
+                // position.
                 logged_up_to: self.log_effects(effects),
             };
             self.clients.send(&waiter.client, resume);

@@ -51,6 +51,7 @@ fn charge(pattern: &[u8], text: &[u8], ignores_case: bool) -> bool {
     if before > WORK_MAX {
         return false;
     }
+    // Otherwise a plain pattern would be refused on a long list of texts.
     let free = FREE_PER_TEXT + FREE_PER_BYTE * text.len() as u64;
     let (most, mut taken) = (free + WORK_MAX - before, 0);
     let is_match = is_match(pattern, text, ignores_case, most, &mut taken);
@@ -114,6 +115,8 @@ fn is_match(pattern: &[u8], text: &[u8], ignores_case: bool, most: u64, taken: &
             let from = if ignores_case || plain.is_empty() {
                 from
             } else if plain.len() == behind_star.len() {
+                // Only one split of the text is left: the star takes all bytes before the plain
+                // ones.
                 return from.ends_with(plain);
             } else {
                 // A search finds plain bytes after the star faster.
@@ -147,10 +150,12 @@ fn match_byte<'p>(
     taken: &mut u64,
 ) -> Option<&'p [u8]> {
     let (&first, after) = pattern.split_first()?;
+    debug_assert_ne!(first, b'*', "the caller handles stars");
     match (first, after) {
         (b'?', _) => Some(after),
         (b'[', _) => {
             let (is_in, rest) = match_class(after, byte, fold);
+            debug_assert!(rest.len() <= after.len(), "a class ends within the pattern");
             *taken += (after.len() - rest.len()) as u64;
             is_in.then_some(rest)
         }
@@ -180,6 +185,7 @@ fn match_class(class: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> (bool, &[u8])
             }
             [] => break,
             [one, b'-', other, after @ ..] => {
+                // As in Redis, reversed ends are swapped, and before the case is folded.
                 let (low, high) = (fold(*one.min(other)), fold(*one.max(other)));
                 found |= (low..=high).contains(&byte);
                 rest = after;
@@ -226,6 +232,7 @@ pub fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let position = prefix.iter().rposition(|&byte| byte < u8::MAX)?;
     let mut end = prefix.get(..=position)?.to_vec();
     *end.last_mut()? += 1;
+    debug_assert!(end.as_slice() > prefix);
     Some(end)
 }
 

@@ -97,6 +97,7 @@ pub fn start(format: LogLineFormat, level: &str, path: Option<&Path>) -> io::Res
     };
     let subscriber = Registry::default().with(filter).with(lines);
     tracing::subscriber::set_global_default(subscriber).map_err(io::Error::other)?;
+    // Only one subscriber can be global, so the filter is set once.
     let _ = FILTER.set(handle);
     Ok(target)
 }
@@ -126,6 +127,8 @@ impl LogLineTarget {
     pub fn reopen(&self) -> io::Result<()> {
         if let Some(path) = &self.path {
             let file = OpenOptions::new().append(true).create(true).open(path)?;
+            // The old file is replaced only after the new one was opened, so that lines are never
+            // lost.
             *self.file.lock() = Some(file);
         }
         Ok(())

@@ -71,16 +71,21 @@ impl LongDouble {
         let exponent = ((bits >> 64) & 0x7fff) as i32 - EXPONENT_BIAS;
         let mut digits = if exponent >= 0 {
             let whole = self.0.abs();
+            // Without the width and the precision the library shortens digits or writes an
+            // exponent.
             format!(
                 "{whole:WHOLE_DIGITS_MAX$.WHOLE_DIGITS_MAX$}{:0>FRACTION_DIGITS$}",
                 0
             )
         } else {
+            // 64 bits times 10^17 have 121 bits at most, so the product is exact. Numbers below the
+            // normal range have another exponent, but are printed as zero either way.
             const SCALE: u128 = 10_u128.pow(FRACTION_DIGITS as u32);
             let scaled = u128::from(mantissa) * SCALE;
             let shift = exponent.unsigned_abs();
             let whole = scaled.checked_shr(shift).unwrap_or(0);
             let rest = scaled - whole.checked_shl(shift).unwrap_or(0);
+            // Half goes to the even digit, as `printf` rounds.
             let up = match 1_u128.checked_shl(shift - 1) {
                 Some(half) => rest > half || (rest == half && whole & 1 == 1),
                 None => false,
@@ -90,9 +95,14 @@ impl LongDouble {
         if digits.len() <= FRACTION_DIGITS {
             digits.insert_str(0, &"0".repeat(FRACTION_DIGITS + 1 - digits.len()));
         }
+        debug_assert!(
+            digits.len() > FRACTION_DIGITS,
+            "one digit is before the point"
+        );
         let (whole, fraction) = digits.split_at(digits.len() - FRACTION_DIGITS);
         let fraction = fraction.trim_end_matches('0');
         let point = if fraction.is_empty() { "" } else { "." };
+        // A small negative number that was rounded to zero has no sign.
         let is_zero = whole == "0" && fraction.is_empty();
         let sign = if self.0.is_negative() && !is_zero {
             "-"

@@ -16,6 +16,7 @@ fn group_bytes() -> Option<u64> {
         "/sys/fs/cgroup/memory.max",
         "/sys/fs/cgroup/memory/memory.limit_in_bytes",
     ];
+    // A group without a limit has the text `max`, which is no number.
     let number = |file: &&str| std::fs::read_to_string(file).ok()?.trim().parse().ok();
     FILES.iter().find_map(number)
 }
