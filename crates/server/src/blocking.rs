@@ -167,6 +167,7 @@ impl BlockedClients {
             !state.waiters.contains_key(&id),
             "a client waits in one command at a time"
         );
+        // The order of arrival also tells clients apart that have read equally far.
         state.came += 1;
         let came = state.came;
         let keys = state.keys.entry(waiter.database).or_default();
@@ -188,6 +189,8 @@ impl BlockedClients {
     /// Does the same as [`remove`](BlockedClients::remove), if `is` returns true for the wait.
     pub fn remove_if(&self, id: u64, is: impl FnOnce(&Wait) -> bool) -> Option<BlockedClient> {
         let mut state = self.state.lock();
+        // One lock covers the check and the removal, so that no thread serves the client in
+        // between.
         if !is(&state.waiters.get(&id)?.1.wait) {
             return None;
         }

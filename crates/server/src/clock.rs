@@ -6,6 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// Returns the time in milliseconds since 1970.
 pub fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    // A clock that is set before 1970 counts as 1970.
     since.map_or(0, |since| since.as_millis() as u64)
 }
 

@@ -38,6 +38,7 @@ impl Cursors {
     /// Creates a cursor, never 0, from which a scan continues after `key`.
     pub fn begin(&self, key: Vec<u8>) -> u64 {
         let state = &mut *self.state.lock();
+        // Clients begin a scan with 0, so no cursor has that number.
         state.last += 1;
         state.uses += 1;
         let (number, used) = (state.last, state.uses);

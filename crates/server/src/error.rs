@@ -63,6 +63,7 @@ impl CommandError {
 
 fn index_message(error: &nearfield_core::OperationError) -> String {
     match error {
+        // Clients recognize a lack of memory by this code.
         nearfield_core::OperationError::OutOfMemory { .. } => format!("OOM {error}"),
         error => format!("ERR {error}"),
     }

@@ -107,6 +107,7 @@ impl AclLog {
             self.entries.len() <= self.most,
             "the oldest entries are forgotten"
         );
+        // The sums count each denial, also one that joins an entry below.
         self.denied[entry.reason as usize] += 1;
         let alike = |known: &AclLogEntry| {
             known.reason == entry.reason

@@ -110,6 +110,7 @@ impl Acl {
             Some(user) => User::clone(user),
             None => self.new_user(name),
         };
+        // `reset` and new selectors follow the parameter as it is at this time.
         user.listens_at_first = self.listens_at_first();
         user.apply_all(self.registry, rules)?;
         users.insert(name.to_vec(), Arc::new(user));

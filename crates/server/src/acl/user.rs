@@ -100,6 +100,7 @@ impl User {
             .passwords
             .iter()
             .fold(false, |is, known| is | same(known));
+        // With `||` the time would tell that no password is needed.
         self.no_password | accepted
     }
 
@@ -133,6 +134,7 @@ impl User {
             b"skip-sanitize-payload" => self.sanitizes = false,
             b"sanitize-payload" => self.sanitizes = true,
             b"clearselectors" => self.selectors.clear(),
+            // As in Redis, `reset` also turns the user off.
             b"reset" => *self = User::new(&self.name, self.listens_at_first),
             _ => match rule {
                 [b'>', password @ ..] => self.add_password(Sha256::digest(password).into()),

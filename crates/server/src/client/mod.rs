@@ -98,6 +98,7 @@ impl Transaction {
     /// Prevents the execution of all commands, so that they need not be kept.
     pub fn refuse(&mut self) {
         self.refused = true;
+        // `clear` would keep the memory of the list, which counts as the client's.
         self.commands = Vec::new();
         self.bytes = 0;
     }
@@ -188,6 +189,7 @@ impl ClientSession {
     /// batch.
     #[inline]
     pub fn is_plain(&self) -> bool {
+        // Batches know none of these states: such commands are executed one by one.
         self.authenticated
             && self.transaction.is_none()
             && self.replies == ReplyMode::On
@@ -218,6 +220,7 @@ impl ClientSession {
     /// Publishes its listed properties after a command.
     pub fn show(&self, waiting: bool) {
         let queued = match &self.transaction {
+            // 0 stands for no transaction.
             Some(transaction) => transaction.commands.len() + 1,
             None => 0,
         };
@@ -231,6 +234,7 @@ impl ClientSession {
     /// Creates a client that is the server itself, for commands from a log or a script.
     pub fn internal() -> ClientSession {
         ClientSession::new(
+            // No connection has the number 0.
             Arc::new(ClientShared::new(0, 0, String::new(), String::new(), 0)),
             true,
         )

@@ -90,6 +90,7 @@ impl Subscriptions {
     /// Publishes the numbers of subscriptions.
     pub fn show(&self, client: &ClientShared) {
         let listed = &client.listed;
+        // Other threads list the client, but only its own has the names.
         let counters = [&listed.channels, &listed.patterns, &listed.shard_channels];
         for (counter, topic) in
             counters

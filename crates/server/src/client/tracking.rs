@@ -26,6 +26,7 @@ pub struct TrackingOptions {
 impl TrackingOptions {
     /// Returns the memory of the tracking, in bytes: each prefix counts twice.
     pub fn bytes(&self) -> usize {
+        // The server's table of prefixes has each of them as well.
         let bytes = |prefix: &Vec<u8>| 2 * (prefix.len() + ENTRY_BYTES);
         self.prefixes.iter().map(bytes).sum()
     }

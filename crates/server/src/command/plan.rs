@@ -356,6 +356,7 @@ impl<'p> PlannedCommand<'p> {
         let reply = &mut *self.reply;
         match &mut self.keys {
             PlannedKeySource::Alone(keys) => keys.edit_present(key, |object| edit(reply, object)),
+            // For an absent key `edit` would call the function with an empty object.
             PlannedKeySource::InBatch(keys) => match keys.peek(position, key)? {
                 Some(_) => keys.edit(position, key, |object, _| Some(edit(reply, object))),
                 None => Ok(None),

@@ -98,6 +98,7 @@ impl CommandDefinition {
             run: CommandImplementation::Command(run),
             bare: None,
             turning: None,
+            // A command that names no part touches whole objects.
             part: node::all,
             secrets: |_| Vec::new(),
             unknown: None,
@@ -117,6 +118,7 @@ impl CommandDefinition {
                 complete,
                 usual: None,
             }),
+            // The plan takes the place of this function, which is never called.
             ..CommandDefinition::new(name, arity, |_| Ok(()))
         }
     }
@@ -157,6 +159,7 @@ impl CommandDefinition {
             matches!(self.run, CommandImplementation::Container(_)),
             "other commands have no subcommands"
         );
+        // As Redis shows it for COMMAND, which may be sent alone.
         self.spec.arity = -1;
         self.bare = Some(run);
         self

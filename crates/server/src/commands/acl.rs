@@ -115,6 +115,7 @@ impl From<AclError> for CommandError {
 fn auth(call: &mut CommandCall<'_>) -> Answer {
     let (name, password) = match *call.args {
         [_, password] => {
+            // The form without a name is that of `requirepass`, from before there were users.
             let user = call.server.acl.user(DEFAULT);
             if user.is_some_and(|user| user.no_password) {
                 return Err(CommandError::text(
@@ -152,6 +153,7 @@ fn cat(call: &mut CommandCall<'_>) -> Answer {
             let entries: Vec<_> = TABLE.registry().entries().iter().filter(is_in).collect();
             call.reply.array(entries.len());
             for entry in entries {
+                // As in Redis, subcommands are listed by their full names.
                 call.reply.bulk(entry.name.as_bytes());
             }
         }
@@ -221,6 +223,7 @@ fn dry_run(call: &mut CommandCall<'_>) -> Answer {
             CommandError::owned(format!("ERR Command '{name}' not found"))
         }
     })?;
+    // The user is checked directly, because a dry run is no denial to be logged.
     match user.check(TABLE.registry(), command, args) {
         Ok(()) => call.reply.ok(),
         Err(denial) => {
@@ -316,6 +319,7 @@ fn write_users(call: &mut CommandCall<'_>, text: impl Fn(&User) -> Vec<u8>) {
 }
 
 fn load(call: &mut CommandCall<'_>) -> Answer {
+    // Their clients must log in again, with the passwords and rights of the file.
     for name in call.server.acl.load()? {
         close_clients_of(call, &name);
     }

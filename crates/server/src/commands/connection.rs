@@ -103,6 +103,7 @@ fn echo(call: &mut CommandCall<'_>) -> Answer {
 fn select(call: &mut CommandCall<'_>) -> Answer {
     let number = small_integer(call.args[1])?;
     match usize::try_from(number) {
+        // The parameter may allow fewer databases than there are.
         Ok(number) if number < call.server.config.hot.databases() => {
             choose_database(call, number);
             call.reply.ok();
@@ -122,6 +123,7 @@ fn choose_database(call: &mut CommandCall<'_>, number: usize) {
 }
 
 fn quit(call: &mut CommandCall<'_>) -> Answer {
+    // The connection is closed once the reply is sent.
     call.client.closing = true;
     call.reply.ok();
     Ok(())

@@ -129,6 +129,7 @@ fn end(call: &mut CommandCall<'_>, topic: Topic) -> Answer {
         if call.client.subscriptions.remove(topic, name) {
             call.server.pubsub.remove(topic, name, &call.client.shared);
         }
+        // Each confirmation has the number that was left after its own removal.
         counts.push(call.client.subscriptions.count_for(topic));
     }
     call.client.subscriptions.show(&call.client.shared);
@@ -215,6 +216,7 @@ fn spublish(call: &mut CommandCall<'_>) -> Answer {
 fn send(call: &mut CommandCall<'_>, topic: Topic) -> Answer {
     let (channel, message) = (call.args[1], call.args[2]);
     let pubsub = &call.server.pubsub;
+    // As in Redis, a client that matches twice receives and counts twice.
     let count = pubsub.publish(&call.server.clients, topic, channel, message);
     call.reply.count(count);
     Ok(())

@@ -82,6 +82,7 @@ impl Durability {
 
     /// Fills options that are not set from a configuration file.
     pub fn complete(&mut self, settings: &ConfigFileContents) {
+        // The command line comes before the file.
         if self.directory.is_none() {
             self.directory = settings.value("dir").map(PathBuf::from);
         }

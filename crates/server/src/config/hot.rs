@@ -108,6 +108,7 @@ impl Hot {
             let limit = match *class {
                 "normal" => &self.output_normal,
                 "pubsub" => &self.output_pubsub,
+                // There are no replicas, so the class `slave` has no clients.
                 _ => continue,
             };
             let numbers = [

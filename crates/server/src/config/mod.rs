@@ -72,6 +72,7 @@ pub fn is_secret(name: &[u8]) -> bool {
     let parameter = name
         .and_then(find)
         .and_then(|number| PARAMETERS.get(number));
+    // Redis hides this name as well.
     parameter.is_some_and(|it| matches!(it.kind, ParameterKind::Secret) || it.name == "masteruser")
 }
 
@@ -140,6 +141,7 @@ impl ConfigParameters {
         if let (Some(parameter), Some(slot)) = (PARAMETERS.get(number), values.get_mut(number)) {
             *slot = parameter
                 .accept(value, slot)
+                // The program's own values need not have the form that is asked of clients.
                 .unwrap_or_else(|_| value.to_vec());
         }
     }
@@ -187,6 +189,7 @@ impl ConfigParameters {
             }
         };
         for pattern in patterns {
+            // A name may be an alias, which the reply then shows.
             let is_name = !pattern.iter().any(|byte| b"*?[".contains(byte));
             if is_name {
                 if let Ok(name) = std::str::from_utf8(pattern)

@@ -103,10 +103,12 @@ impl ServerOptions {
         if let Some(threads) = number("io-threads") {
             options.threads = usize::from(threads);
         }
+        // As in Redis, an empty value is the same as none.
         let text = |name| settings.value(name).filter(|value| !value.is_empty());
         let password = settings.bytes("requirepass");
         options.password = password.filter(|it| !it.is_empty()).map(<[u8]>::to_vec);
         options.acl_file = text("aclfile").map(PathBuf::from);
+        // Anything but `no` keeps the protection.
         options.protected = settings.value("protected-mode") != Some("no");
         options.settings = settings;
         Ok(options)
@@ -203,6 +205,7 @@ pub fn bind_addresses(text: &str) -> Result<Vec<BindAddress>, String> {
             None => (word, false),
         };
         let ip = match word {
+            // As in Redis, each of these stands for one protocol.
             "*" => Ipv4Addr::UNSPECIFIED.into(),
             "::*" => Ipv6Addr::UNSPECIFIED.into(),
             "localhost" => Ipv4Addr::LOCALHOST.into(),

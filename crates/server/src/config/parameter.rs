@@ -75,12 +75,14 @@ impl Parameter {
     /// # Errors
     /// The reason for refusing the value, or all values except the default.
     pub fn accept(&self, value: &[u8], old: &[u8]) -> Result<Vec<u8>, Cow<'static, str>> {
+        // A password may be any bytes, while other values must be text.
         if let ParameterKind::Secret = self.kind {
             return Ok(value.to_vec());
         }
         let text = |bytes| std::str::from_utf8(bytes).map_err(|_| "argument must be UTF-8 text");
         let shown = self.accept_text(text(value)?, text(old)?)?;
         match self.effect {
+            // The shown forms are compared, so that `NO` is the default `no`.
             ParameterEffect::Constant(why) if shown != self.default => Err(why.into()),
             _ => Ok(shown.into_bytes()),
         }

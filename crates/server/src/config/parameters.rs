@@ -77,6 +77,7 @@ pub const PARAMETERS: &[Parameter] = &[
     text("tls-key-file", "").fixed(),
     integer("tls-port", 0, 65535, "0").fixed(),
     text("unixsocket", "").fixed(),
+    // The digits are those of an octal number, as for `chmod`.
     integer("unixsocketperm", 0, 777, "0").fixed(),
     // ---- Memory
     with("tier", special::tiers, "").fixed(),

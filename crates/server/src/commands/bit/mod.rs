@@ -87,12 +87,14 @@ fn check_growth(call: &mut CommandCall<'_>, key: &[u8], length: usize) -> Answer
     let present = call
         .keys
         .read_string(key, |value| value.map_or(0, <[u8]>::len))?;
+    // Only the growth needs room, because the other bytes are there already.
     call.check_room(length.saturating_sub(present))
 }
 
 fn setbit(call: &mut CommandCall<'_>) -> Answer {
     let key = call.args[1];
     let (byte, bit) = locate(position(call.args[2], 1, 1)?);
+    // As in Redis, an invalid offset is reported before an invalid bit.
     let set = match call.args[3] {
         b"0" => false,
         b"1" => true,
@@ -125,6 +127,7 @@ fn setbit(call: &mut CommandCall<'_>) -> Answer {
 fn getbit(call: &mut CommandCall<'_>) -> Answer {
     let (byte, bit) = locate(position(call.args[2], 1, 1)?);
     let is_set = call.keys.read_string(call.args[1], |value| {
+        // As in Redis, a bit after the end of the string is 0.
         let byte = value.and_then(|value| value.get(byte));
         byte.is_some_and(|byte| byte & bit != 0)
     })?;

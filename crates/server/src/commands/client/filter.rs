@@ -142,6 +142,7 @@ impl ClientFilter {
 
     fn condition(&mut self, by: ClientProperty, value: Vec<u8>, holds: bool) {
         let same = |it: &ClientCondition| it.by == by && it.holds == holds;
+        // As in Valkey, the last of repeated options holds.
         self.conditions.retain(|it| !same(it));
         self.conditions.push(ClientCondition { by, value, holds });
     }
@@ -194,6 +195,7 @@ impl ClientCondition {
                 let flags = flags(client);
                 value.iter().all(|flag| flags.as_bytes().contains(flag))
             }
+            // Clients here declare no capabilities, so only an empty list is met.
             ClientProperty::Capabilities => value.is_empty(),
             ClientProperty::Database => {
                 client.database.load(Relaxed).to_string().as_bytes() == value
@@ -275,6 +277,7 @@ fn seconds(value: &[u8], name: &str) -> Result<u64, CommandError> {
 fn client_type(word: &[u8]) -> Result<&'static str, CommandError> {
     for (name, shown) in [
         ("normal", "normal"),
+        // No client here is a server, so a filter for this type finds none.
         ("master", "master"),
         ("primary", "master"),
         ("slave", "replica"),

@@ -234,6 +234,7 @@ fn ids(options: &[&[u8]]) -> Result<Option<Vec<i64>>, CommandError> {
 
 /// Checks that a text can be a value in a list of clients. `what` is its name in the error.
 pub fn check_name(text: &[u8], what: &str) -> Answer {
+    // A blank or a line end would break the lines of CLIENT LIST.
     if text.iter().all(u8::is_ascii_graphic) {
         return Ok(());
     }
@@ -305,6 +306,7 @@ fn kill(call: &mut CommandCall<'_>) -> Answer {
         }
     }
     match (old_form, killed) {
+        // As in Redis, only the old form fails if no client matches.
         (true, 0) => return Err(CommandError::text("ERR No such client")),
         (true, _) => call.reply.ok(),
         (false, killed) => call.reply.integer(killed),
@@ -436,6 +438,7 @@ fn unblock(call: &mut CommandCall<'_>) -> Answer {
         reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
         reply.take()
     } else {
+        // As in Redis, the client sees the same as after its timeout.
         waiter.wait.in_vain
     };
     let client = waiter.client.id;

@@ -15,6 +15,7 @@ pub fn switch(call: &mut CommandCall<'_>) -> Answer {
     } else {
         return Err(CommandError::Syntax);
     };
+    // As in Redis, the options are parsed even if tracking is turned off.
     let choice = parse(call, call.rest(3))?;
     if on {
         let choice = check(call, choice)?;
@@ -134,6 +135,7 @@ fn check_prefixes<'o>(
     }
     for prefix in new {
         match existing.overlapping(prefix) {
+            // The client has this prefix already.
             Some(other) if other == prefix => continue,
             Some(other) => return refuse(prefix, "an existing", other),
             None => {}
@@ -222,6 +224,7 @@ pub fn information(call: &mut CommandCall<'_>) -> Answer {
         reply.bulk(flag.as_bytes());
     }
     reply.bulk(b"redirect");
+    // As in Redis, -1 means that tracking is off, and 0 that nothing is redirected.
     reply.integer(if on { choice.redirection as i64 } else { -1 });
     reply.bulk(b"prefixes");
     if choice.broadcast && choice.prefixes.is_empty() {

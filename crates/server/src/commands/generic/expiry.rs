@@ -144,6 +144,7 @@ impl ExpiryTimeUnit {
     /// `name`. The number must be positive.
     pub fn parse(self, argument: &[u8], now_ms: u64, name: &str) -> Result<u64, CommandError> {
         let value = integer(argument)?;
+        // As in Redis, SET and others refuse a time that EXPIRE takes as one that has passed.
         if value <= 0 {
             return Err(invalid_time(name));
         }
@@ -211,6 +212,7 @@ impl Conditions {
             None if self.some_yet || self.later => false,
             Some(before) if self.later => after > before,
             Some(before) if self.sooner => after < before,
+            // Without an expiry any time is sooner, so LT sets it.
             _ => true,
         }
     }
@@ -223,6 +225,7 @@ fn expire(planned: &mut PlannedCommand<'_>, name: &str, time: ExpiryTimeUnit) ->
     let Some(at) = time.milliseconds(value, planned.now_ms()) else {
         return Err(invalid_time(name));
     };
+    // EXPIRE is no read, so it counts neither as a hit nor as a miss.
     let found = planned.peek(0)?;
     if !found.is_some_and(|found| conditions.allow(found.expires_at_ms, at)) {
         planned.reply.integer(0);
@@ -256,6 +259,7 @@ pub(in crate::commands) fn expire_at(planned: &mut PlannedCommand<'_>, at_ms: i6
 
 fn remaining(planned: &mut PlannedCommand<'_>, time: ExpiryTimeUnit) -> Answer {
     let answer = match planned.find(0)? {
+        // As in Redis, -2 stands for no key, and -1 for no expiry.
         None => -2,
         Some(found) => match found.expires_at_ms {
             None => -1,

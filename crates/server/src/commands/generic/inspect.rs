@@ -88,6 +88,7 @@ pub(in crate::commands) fn encoding_of(
         // As in Redis, a string that was changed in place stays raw, however short it is.
         Some(if found.is_raw() || value.len() > INLINE_BYTES_MAX {
             "raw"
+        // As in Redis, a number is `int`, although it was sent as text.
         } else if value.len() <= INTEGER_BYTES_MAX && parse_integer(value).is_some() {
             "int"
         } else if value.len() <= EMBEDDED_BYTES_MAX {

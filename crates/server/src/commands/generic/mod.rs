@@ -211,6 +211,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
 fn del(planned: &mut PlannedCommand<'_>) -> Answer {
     let mut count = 0;
     for position in 0..planned.keys() {
+        // A key that is named twice is deleted, and counted, once.
         if planned.remove(position)? {
             planned.changed(position, Class::Generic, "del");
             count += 1;
@@ -265,6 +266,7 @@ fn renamenx(call: &mut CommandCall<'_>) -> Answer {
     if !call.keys.exists(source)? {
         return Err(CommandError::NoSuchKey);
     }
+    // Also false for the same name twice, which exists.
     let free = !call.keys.exists(target)?;
     if free {
         rename_present(call, source, target)?;
@@ -303,6 +305,7 @@ fn r#move(call: &mut CommandCall<'_>) -> Answer {
     if moved {
         call.keys.rename(key, target, key)?;
         call.keys.changed(key, Class::Generic, "move_from");
+        // Each event belongs to the database of its key.
         call.keys.select(target);
         call.keys.changed(key, Class::Generic, "move_to");
         call.keys.select(source);

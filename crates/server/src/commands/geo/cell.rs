@@ -49,6 +49,7 @@ impl GeoPoint {
     /// Returns the place of a score: the middle of its cell.
     pub(super) fn of_score(score: f64) -> GeoPoint {
         let extent = GeoCell::of_number(number_of(score), STEPS_MAX).extent();
+        // As in Redis, because rounding must not lead outside of the grid.
         let middle = |one: f64, other: f64, limit: f64| ((one + other) / 2.0).clamp(-limit, limit);
         GeoPoint {
             longitude: middle(extent.west, extent.east, LONGITUDE_MAX),
@@ -155,6 +156,7 @@ impl GeoCell {
 
     pub(super) fn extent(self) -> Extent {
         let cells = (1_u64 << self.steps) as f64;
+        // The order of the operations is that of Redis, because clients see the last digits.
         let at = |cell: u64, limit: f64| -limit + cell as f64 / cells * (2.0 * limit);
         let (row, column) = (u64::from(self.row), u64::from(self.column));
         Extent {

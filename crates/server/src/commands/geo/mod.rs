@@ -118,12 +118,14 @@ fn geoadd(planned: &mut PlannedCommand<'_>) -> Answer {
             _ if is(option, "nx") => &mut options.absent,
             _ if is(option, "xx") => &mut options.present,
             _ if is(option, "ch") => &mut options.changed,
+            // The first word that is no option is a longitude.
             _ => break,
         };
         *option = true;
         arguments = rest;
     }
     let (triples, rest) = arguments.as_chunks::<3>();
+    // As in Redis, NX with XX is a syntax error here, but has a text of its own in ZADD.
     if !rest.is_empty() || options.absent && options.present || triples.is_empty() {
         return Err(CommandError::Syntax);
     }

@@ -213,6 +213,7 @@ impl<'a> GeoSearchQuery<'a> {
                 Ok(rest)
             }
             (GeoSearchKind::Search { stores: true }, rest) if is(option, "storedist") => {
+                // GEOSEARCHSTORE names the target before, so that its option has no argument.
                 self.stores_distances = true;
                 Ok(rest)
             }
@@ -253,6 +254,7 @@ impl<'a> GeoSearchQuery<'a> {
         parts: &GeoSearchParts,
     ) -> Result<(), CommandError> {
         let is_search = matches!(kind, GeoSearchKind::Search { .. });
+        // A sorted set cannot hold these.
         if self.target.is_some() && (self.distances || self.scores || self.places) {
             let what = match is_search {
                 true => "GEOSEARCHSTORE",
@@ -269,6 +271,7 @@ impl<'a> GeoSearchQuery<'a> {
                 "ERR exactly one of {of} can be specified for {name}"
             ))
         };
+        // The other commands have the middle and the radius as fixed arguments.
         if is_search && parts.place.is_none() && parts.member.is_none() {
             return Err(exactly_one("FROMMEMBER or FROMLONLAT"));
         }

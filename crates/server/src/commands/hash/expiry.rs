@@ -126,6 +126,7 @@ const NOT_POSITIVE: CommandError =
 /// Returns the words after `FIELDS` and its number, without checking the number.
 fn named<'a>(args: &[&'a [u8]]) -> Vec<&'a [u8]> {
     let options = args.iter().skip(2);
+    // No option before it takes this word as its argument.
     let mut rest = options.skip_while(|word| !is(word, "fields"));
     let _word_and_number = (rest.next(), rest.next());
     rest.copied().collect()
@@ -249,6 +250,7 @@ fn expire(call: &mut CommandCall<'_>, name: &str, time: ExpiryTimeUnit) -> Answe
     let fields = fields(words, NOT_ABOVE_ZERO)?;
     let (limits, has_expired) = (call.keys.limits(), call.keys.has_expired(Some(at_ms)));
     let mut changed = Vec::new();
+    // Fields of an absent key are absent.
     let mut answers = vec![NO_FIELD; fields.len()];
     call.keys
         .edit_present::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
@@ -264,6 +266,7 @@ fn expire(call: &mut CommandCall<'_>, name: &str, time: ExpiryTimeUnit) -> Answe
                 changed.push(field);
                 if has_expired {
                     hash.remove(field);
+                    // As in Redis, 2 stands for a field that was deleted at once.
                     *answer = 2;
                 } else {
                     hash.set_time(&limits, field, Some(at_ms));
@@ -512,6 +515,7 @@ fn hsetex(call: &mut CommandCall<'_>) -> Answer {
         .edit::<Hash<AccountedHeap>, _>(key, |hash, limits| {
             let refused = match condition {
                 HashFieldCondition::None => false,
+                // As in Redis, one field that fails the condition refuses all of them.
                 HashFieldCondition::Absent => pairs.iter().any(|[field, _]| hash.contains(field)),
                 HashFieldCondition::Present => pairs.iter().any(|[field, _]| !hash.contains(field)),
             };
@@ -583,6 +587,7 @@ fn hgetdel(call: &mut CommandCall<'_>) -> Answer {
             reply.array(fields.len());
             for &field in fields {
                 reply.bulk_or_null(hash.get(field));
+                // A field that is named twice is null the second time.
                 if hash.remove(field) {
                     removed.push(field);
                 }

@@ -173,6 +173,7 @@ fn set_all(planned: &mut PlannedCommand<'_>, name: &'static str) -> Result<usize
         let set = |&[field, value]: &[&[u8]; 2]| usize::from(hash.set(limits, field, value));
         pairs.iter().map(set).sum()
     })?;
+    // As in Redis, HSET counts as a change even if the values are the same.
     planned.changed(0, Class::Hash, "hset");
     Ok(created)
 }
@@ -315,6 +316,7 @@ fn hincrby(planned: &mut PlannedCommand<'_>) -> Answer {
 fn hincrbyfloat(call: &mut CommandCall<'_>) -> Answer {
     let (key, field, summand) = (call.args[1], call.args[2], call.args[3]);
     let summand = LongDouble::parse(summand).ok_or(CommandError::NotFloat)?;
+    // As in Redis, this is refused before the value is read.
     if summand.is_infinite() {
         return Err(CommandError::text("ERR value is NaN or Infinity"));
     }
@@ -363,6 +365,7 @@ fn hrandfield(call: &mut CommandCall<'_>) -> Answer {
     call.keys
         .read::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
             let len = hash.map_or(0, Hash::visible_count);
+            // The number is known beforehand, so that the elements need not be collected.
             begin_draw(reply, draw.count(len), values);
             let Some(hash) = hash else { return };
             debug_assert!(len <= hash.len(), "the visible fields are some of all");

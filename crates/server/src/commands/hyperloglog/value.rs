@@ -72,6 +72,7 @@ fn locate(index: usize) -> (usize, usize) {
 /// Returns a register of a dense value.
 fn dense_register(value: &[u8], index: usize) -> u8 {
     let (byte, bit) = locate(index);
+    // The last register ends with the value, so that no byte follows it.
     let of = |at| u16::from(value.get(at).copied().unwrap_or(0));
     ((of(byte) | of(byte + 1) << 8) >> bit & 63) as u8
 }
@@ -184,6 +185,7 @@ pub(super) fn merge(
 /// The sparse form is invalid.
 pub(super) fn counted(value: &[u8], form: HyperLogLogForm) -> Result<(u64, bool), CommandError> {
     let kept = value.get(COUNT).and_then(|bytes| bytes.try_into().ok());
+    // A value without the number counts as outdated.
     let kept = kept.map_or(u64::MAX, u64::from_le_bytes);
     // As in Redis, a count in the header is trusted until an element changes the value.
     if kept >> 63 == 0 {

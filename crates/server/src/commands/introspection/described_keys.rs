@@ -101,6 +101,7 @@ pub fn first_last_step(command: &CommandDefinition) -> (i64, i64, i64) {
             }) => (*first as i64, *first as i64, 1),
             _ => (0, 0, 0),
         },
+        // The first key depends on the arguments, so that there is none to show.
         CommandKeySpec::None | CommandKeySpec::Counted { .. } => (0, 0, 0),
     }
 }
@@ -144,6 +145,7 @@ fn places(command: &CommandDefinition) -> Vec<KeyPlace> {
             let (step, fixed) = (step as i64, last >= 0);
             let run = |from: usize| KeyRun::Range {
                 last: if fixed {
+                    // A fixed position is shown as a distance from the first key.
                     i64::from(last) - from as i64
                 } else {
                     i64::from(last)

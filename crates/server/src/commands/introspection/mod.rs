@@ -162,6 +162,7 @@ fn document(reply: &mut RespReply, command: &CommandDefinition, name: &str) {
         ("complexity", command.complexity),
     ];
     if !command.deviation.is_empty() {
+        // Redis has no such field. Clients skip fields that they do not know.
         facts.push(("deviation", command.deviation));
     }
     reply.bulk(name.as_bytes());

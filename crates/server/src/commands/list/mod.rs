@@ -125,6 +125,7 @@ fn popped<'a>(args: &[&'a [u8]], end: ListEnd) -> ObjectPart<'a> {
 
 fn by_index<'a>(args: &[&'a [u8]], part: fn(i64) -> ObjectPart<'a>) -> ObjectPart<'a> {
     let index = args.get(2).and_then(|index| parse_integer(index));
+    // Without an index the command fails before it reads anything, so any part will do.
     index.map_or(ObjectPart::All, part)
 }
 
@@ -262,6 +263,7 @@ fn pop(planned: &mut PlannedCommand<'_>, end: ListEnd) -> Answer {
     if planned.args.len() > 3 {
         return Err(CommandError::WrongArity(end.popped().into()));
     }
+    // As in Redis, a count that is not valid is an error even without a key.
     let limit = planned.args.get(2).map(|limit| count(limit)).transpose()?;
     let popped = planned.edit_present::<ListObject<AccountedHeap>, _>(0, |reply, list| {
         let Some(limit) = limit else {
@@ -276,6 +278,7 @@ fn pop(planned: &mut PlannedCommand<'_>, end: ListEnd) -> Answer {
     })?;
     match popped {
         Some(true) => planned.changed(0, Class::List, end.popped()),
+        // A count of 0 removes nothing, which is no change.
         Some(false) => {}
         // As in Redis, an absent key is a null array if a count is given, even 0.
         None if limit.is_some() => planned.reply.null_array(),
@@ -466,6 +469,7 @@ impl LposOptions {
             } else if is(name, "maxlen") {
                 let refused = |_| CommandError::text("ERR MAXLEN can't be negative");
                 search.compared_max = match count(value).map_err(refused)? {
+                    // As in Redis, 0 stands for no limit.
                     0 => usize::MAX,
                     length => length,
                 };
@@ -522,6 +526,7 @@ fn lpos(call: &mut CommandCall<'_>) -> Answer {
                 }
                 match first {
                     Some(index) => reply.count(index),
+                    // As in Redis, without COUNT the reply is one index and no array.
                     None => reply.null(),
                 }
                 return;

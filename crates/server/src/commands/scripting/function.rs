@@ -109,12 +109,14 @@ fn run(call: &mut CommandCall<'_>, only_reads: bool) -> Answer {
     let count = count.map_err(|_| CommandError::text("ERR Bad number of keys provided"))?;
     let (keys, arguments) = split_keys(call.rest(3), count)?;
     let says = Says {
+        // As in Redis, a function without the flag `no-writes` counts as one that writes.
         writes: Some(!begun.flags.has(FunctionFlags::NO_WRITES)),
         may_exceed_memory: begun.flags.has(FunctionFlags::ALLOW_OOM),
     };
     let mut host = prepare(call, says, only_reads)?;
     let functions = &server.functions;
     let called = functions.call(&begun, caller, &mut host, keys, arguments);
+    // The run is ended even if the function has failed.
     end(&mut host);
     called
 }
@@ -147,6 +149,7 @@ fn delete(call: &mut CommandCall<'_>) -> Answer {
 fn flush(call: &mut CommandCall<'_>) -> Answer {
     match *call.args {
         [_, _] => {}
+        // Both modes do the same here.
         [_, _, mode] if is(mode, "ASYNC") || is(mode, "SYNC") => {}
         [_, _, _] => {
             return Err(CommandError::text(
@@ -213,6 +216,7 @@ fn list(call: &mut CommandCall<'_>) -> Answer {
     let (mut pattern, mut with_code) = (None, false);
     let mut words = call.rest(2).iter();
     while let Some(&word) = words.next() {
+        // As in Redis, an option that is repeated is an unknown one.
         if !with_code && is(word, "withcode") {
             with_code = true;
         } else if pattern.is_none() && is(word, "libraryname") {

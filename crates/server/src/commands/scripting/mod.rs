@@ -146,6 +146,7 @@ fn run(
     let ran = server
         .scripts
         .run(&script, caller, &mut host, keys, arguments);
+    // The run is ended even if the script has failed.
     end(&mut host);
     ran
 }
@@ -196,11 +197,13 @@ pub(super) fn prepare<'h, 'c>(
     }
     debug_assert!(!call.client.script.runs, "scripts may not run scripts");
     call.client.script.runs = true;
+    // The error and the time of an earlier script are not those of this one.
     call.client.script.refused = None;
     call.client.script.time = None;
     let database = call.client.database;
     Ok(ScriptHost {
         call,
+        // A script that declares `no-writes` is held to it.
         only_reads: only_reads || says.writes == Some(false),
         lacks_memory,
         database,

@@ -204,12 +204,14 @@ fn monitor(call: &mut CommandCall<'_>) -> Answer {
 fn role(call: &mut CommandCall<'_>) -> Answer {
     call.reply.array(3);
     call.reply.bulk(b"master");
+    // The offset of replication, and no replicas.
     call.reply.integer(0);
     call.reply.array(0);
     Ok(())
 }
 
 fn replicate(call: &mut CommandCall<'_>) -> Answer {
+    // Clients send this to make sure that the server is a primary, which it always is.
     if is(call.args[1], "no") && is(call.args[2], "one") {
         call.reply.ok();
         return Ok(());

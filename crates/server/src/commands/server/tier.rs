@@ -86,6 +86,7 @@ fn pin(call: &mut CommandCall<'_>) -> Answer {
     match keyspace.move_value(keys.databases(), place, 0, 0) {
         Ok(()) | Err(ValueMoveError::There) => call.reply.integer(1),
         Err(error) => {
+            // A value that could not be moved into memory is not kept there.
             call.server.tiering.pins.unpin(place.0, key);
             match error {
                 ValueMoveError::Absent => call.reply.integer(0),

@@ -197,6 +197,7 @@ impl ZsetAlgebraQuery {
                 for (input, weight) in inputs.iter_mut().zip(weights) {
                     let weight = parse_double(weight)
                         .ok_or(CommandError::text("ERR weight value is not a float"))?;
+                    // An absent input has a weight among the arguments as well.
                     if let Some(input) = input {
                         input.weight = weight;
                     }
@@ -256,6 +257,7 @@ impl ZsetAlgebraQuery {
         }
         let mut members: HashMap<Vec<u8>, f64> = HashMap::new();
         for input in &self.inputs {
+            // Only a new member is copied.
             visit(call, input, |member, score| match members.get_mut(member) {
                 Some(sum) => *sum = self.aggregate.apply(*sum, score),
                 None => {
@@ -402,6 +404,7 @@ fn zintercard(call: &mut CommandCall<'_>) -> Answer {
         first: complete,
         complete,
         inputs: inputs.into_iter().flatten().collect(),
+        // Only the members count, whatever their scores become.
         aggregate: Aggregate::Sum,
         scores: false,
     };

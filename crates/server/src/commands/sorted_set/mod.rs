@@ -109,6 +109,7 @@ impl ZaddOptions {
     ) -> Result<(ZaddOptions, &'a [&'a [u8]]), CommandError> {
         let mut options = ZaddOptions::default();
         while let [option, rest @ ..] = arguments {
+            // The length rules out most scores and members without a comparison.
             let option = match option.len() {
                 2 if is(option, "nx") => &mut options.absent,
                 2 if is(option, "xx") => &mut options.present,
@@ -181,6 +182,7 @@ impl ZaddOptions {
         if score.is_nan() {
             return Err(NO_NUMBER);
         }
+        // As in Redis, an equal score is refused, too, so that INCR replies with null.
         if self.greater && score <= old || self.less && score >= old {
             return Ok(ZaddMemberEffect::Refused);
         }
@@ -256,6 +258,7 @@ pub(super) fn add<'a>(
         planned.changed(0, Class::SortedSet, event);
     }
     match last {
+        // As in Redis, CH counts changed members besides added ones.
         _ if !options.increment => {
             let counted = if options.changed {
                 added + changed

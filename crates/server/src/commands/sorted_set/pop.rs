@@ -148,6 +148,7 @@ fn pop(call: &mut CommandCall<'_>, side: ZsetPopSide) -> Answer {
     match popped {
         Some(true) => call.keys.changed(key, Class::SortedSet, side.event()),
         Some(false) => {}
+        // As in Redis, an absent key is an empty array.
         None => call.reply.array(0),
     }
     Ok(())
@@ -175,6 +176,8 @@ fn pop_first(
                 }
                 side.pop(set, count, |member, score| {
                     if limit.is_some() {
+                        // As in Redis, these pairs are nested in both protocols, unlike those of
+                        // ZPOPMIN.
                         reply.array(2);
                     }
                     reply.bulk(member);
@@ -203,6 +206,7 @@ fn blocking_pop(call: &mut CommandCall<'_>, side: ZsetPopSide) -> Answer {
     let Some((timeout, keys)) = call.rest(1).split_last() else {
         return Err(CommandError::Syntax);
     };
+    // As in Redis, an invalid timeout is an error even if there are members.
     let timeout = timeout_ms(timeout)?;
     if !pop_first(call, keys, side, None)? {
         call.wait_for(keys, WaitLine::SortedSet, timeout, |reply| {

@@ -282,6 +282,7 @@ impl<'a> ZrangeQuery<'a> {
         Ok(ZrangeQuery {
             bounds: Bounds::parse(by, min, max)?,
             reverse,
+            // With ranks, only a count of -1 has passed the check above.
             limit: limit.filter(|_| by != ZrangeBoundKind::Rank),
             scores,
         })
@@ -300,6 +301,7 @@ impl<'a> ZrangeQuery<'a> {
         debug_assert!(offset <= ranks.len());
         let count = count.min(ranks.len() - offset);
         if self.reverse {
+            // Ranks ascend even with REV, so that the skipped members are the last ones.
             let end = ranks.end - offset;
             end - count..end
         } else {
@@ -387,6 +389,7 @@ pub fn store<T: Container>(
             RedisType::SortedSet => Class::SortedSet,
             _ => Class::Set,
         };
+        // As in Redis, the target is replaced whatever its type is, and does not expire.
         call.keys.put_object(target, result.wrap(), None)?;
         call.keys.changed(target, class, event);
     } else if call.keys.remove(target)? {

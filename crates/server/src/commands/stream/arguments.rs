@@ -11,6 +11,7 @@ pub(super) fn keys(args: &[&[u8]]) -> Vec<usize> {
         if is(word, "block") || is(word, "count") {
             at += 2;
         } else if is(word, "group") {
+            // The group and the consumer may be any words, so they are not compared with options.
             at += 3;
         } else if is(word, "noack") {
             at += 1;
