@@ -204,7 +204,6 @@ fn kprefixdel(call: &mut CommandCall<'_>) -> Answer {
 
 fn with_prefix(call: &mut CommandCall<'_>, options: KeyRangeOptions) -> Answer {
     let prefix = call.args[1];
-    debug_assert!(end.as_deref().is_none_or(|end| end > prefix));
     let end = end_of_prefix(prefix);
     let high = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
     run(call, (Bound::Included(prefix), high), options)

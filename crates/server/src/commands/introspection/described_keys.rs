@@ -189,8 +189,8 @@ fn places(command: &CommandDefinition) -> Vec<KeyPlace> {
             if let Some(target) = target {
                 places.push(place(SearchStart::Index(target), ONE, uses(0)));
             }
-            debug_assert!(number <= 1, "only a target comes before the counted keys");
             let number = places.len();
+            debug_assert!(number <= 1, "only a target comes before the counted keys");
             places.push(place(
                 SearchStart::Index(count),
                 KeyRun::Counted,

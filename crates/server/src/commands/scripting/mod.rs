@@ -162,7 +162,6 @@ pub(super) fn split_keys<'a, 'w>(
     if count < 0 {
         return Err(CommandError::text("ERR Number of keys can't be negative"));
     }
-    debug_assert!(count >= 0);
     let split = words.split_at_checked(usize::try_from(count).unwrap_or(usize::MAX));
     split.ok_or(CommandError::text(
         "ERR Number of keys can't be greater than number of args",

@@ -158,8 +158,8 @@ fn histogram(call: &mut CommandCall<'_>) -> Answer {
     commands.retain(|counts| timed(counts) > 0 && is_wanted(counts.name));
     call.reply.map(commands.len());
     for counts in commands {
-        debug_assert!(calls > 0, "commands without durations are left out");
         let calls = timed(&counts);
+        debug_assert!(calls > 0, "commands without durations are left out");
         call.reply.bulk(counts.name.as_bytes());
         call.reply.map(2);
         call.reply.bulk(b"calls");

@@ -107,8 +107,8 @@ pub(super) fn set(planned: &mut PlannedCommand<'_>) -> Answer {
         }
         return Ok(());
     }
-    debug_assert!(options.expiry.is_none(), "KEEPTTL excludes a new expiry");
     if options.keep {
+        debug_assert!(options.expiry.is_none(), "KEEPTTL excludes a new expiry");
         expires_at_ms = found.and_then(|found| found.expires_at_ms);
     }
     planned.set_string(0, value, expires_at_ms)?;
