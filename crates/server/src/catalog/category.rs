@@ -29,6 +29,7 @@ pub const NAMES: &[&str] = &[
 ];
 
 const _: () = assert!(NAMES.len() <= 32, "a category is one bit of 32");
+
 /// The commands on strings that Redis puts in the category `bitmap`.
 const BITMAP: &[&str] = &[
     "getbit",

@@ -6,7 +6,7 @@ use super::CommandCall;
 /// two lines about `HELP` itself.
 pub fn help(call: &mut CommandCall<'_>, lines: &[&str]) {
     let name = call.args.first().copied().unwrap_or_default();
-    debug_assert!(call.args.len() == 2, "HELP has no arguments");
+    debug_assert_eq!(call.args.len(), 2, "HELP has no arguments");
     let name = String::from_utf8_lossy(name).to_ascii_uppercase();
     call.reply.array(lines.len() + 3);
     call.reply.simple(&format!(

@@ -41,13 +41,13 @@ pub fn repeat(
     let account = &mut CommandAccount::of(command, server);
     // The memory was there when the command was logged.
     client.is_replaying = true;
-    // Without expiry, because the log has a deletion for each key that expired. A nested command
-    // neither blocks nor is refused while writes are refused.
     debug_assert_eq!(
         reply.len(),
         0,
         "an error is found at the beginning of the reply"
     );
+    // Without expiry, because the log has a deletion for each key that expired. A nested command
+    // neither blocks nor is refused while writes are refused.
     let wait = invoke(
         server,
         keys.without_expiry(),

@@ -147,11 +147,11 @@ fn visit_words<R>(
         }
         let mut mask = u64::MAX;
         if position < bits.start {
-            // The first bit of a string is the highest of its byte, so shifts go to the right.
             debug_assert!(
                 bits.start - position < 8,
                 "only the first word is cut there"
             );
+            // The first bit of a string is the highest of its byte, so shifts go to the right.
             mask >>= bits.start - position;
         }
         if bits.end - position < 64 {

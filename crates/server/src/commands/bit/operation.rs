@@ -33,8 +33,8 @@ pub(super) fn bitop(call: &mut CommandCall<'_>) -> Answer {
     if length > 0 {
         call.keys.set_string(target, &result, None)?;
         call.keys.changed(target, Class::String, "set");
-    // As in Redis, an empty result deletes the target.
     } else if call.keys.exists(target)? {
+        // As in Redis, an empty result deletes the target.
         call.keys.remove(target)?;
         call.keys.changed(target, Class::Generic, "del");
     }

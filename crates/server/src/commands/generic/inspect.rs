@@ -88,8 +88,8 @@ pub(in crate::commands) fn encoding_of(
         // As in Redis, a string that was changed in place stays raw, however short it is.
         Some(if found.is_raw() || value.len() > INLINE_BYTES_MAX {
             "raw"
-        // As in Redis, a number is `int`, although it was sent as text.
         } else if value.len() <= INTEGER_BYTES_MAX && parse_integer(value).is_some() {
+            // As in Redis, although the number was sent as text.
             "int"
         } else if value.len() <= EMBEDDED_BYTES_MAX {
             "embstr"

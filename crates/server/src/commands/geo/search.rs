@@ -135,7 +135,7 @@ fn answer(reply: &mut RespReply, query: &GeoSearchQuery<'_>, hits: &[Hit]) {
             distance(reply, hit.distance);
         }
         if query.scores {
-            // A score has 52 bits, so it is an integer without loss.
+            // The scores of cells are below 2^53, up to which each integer is exact.
             reply.integer(hit.score as i64);
         }
         if query.places {

@@ -33,7 +33,7 @@ pub(super) fn estimate(registers: &Registers) -> u64 {
     }
     const ALPHA: f64 = 0.5 / std::f64::consts::LN_2;
     let count = REGISTERS as f64;
-    // From the highest rank down, so that small terms are added before large ones.
+    // From the highest rank down: each step halves what the ranks above have contributed.
     let mut sum = count * tau((count - f64::from(of_rank[RANK_MAX])) / count);
     for &registers in of_rank[1..RANK_MAX].iter().rev() {
         sum = 0.5 * (sum + f64::from(registers));

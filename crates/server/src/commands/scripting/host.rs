@@ -32,11 +32,11 @@ impl LuaHost for ScriptHost<'_, '_> {
         let latest = Self::find(args)?;
         let command = latest.command;
         self.admit(command, args)?;
-        // The command writes to the reply of the call, which is the script's for this time.
         debug_assert!(
             self.call.client.script.runs,
             "`prepare` begins the run, `end` ends it"
         );
+        // The command writes to the reply of the call, which is the script's for this time.
         std::mem::swap(reply, self.call.reply);
         self.call.run_numbered(command, latest.number, args);
         std::mem::swap(reply, self.call.reply);

@@ -214,7 +214,6 @@ fn smove(call: &mut CommandCall<'_>) -> Answer {
     let (source, target, member) = (call.args[1], call.args[2], call.args[3]);
     let is_member = call
         .keys
-        // The source is edited only to check its type as that of a key which will change.
         .edit_present::<Set<AccountedHeap>, _>(source, |set| set.contains(member))?;
     let Some(is_member) = is_member else {
         call.reply.integer(0);

@@ -298,7 +298,6 @@ impl<'a> ZrangeQuery<'a> {
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         let offset = offset.min(ranks.len());
-        debug_assert!(offset <= ranks.len());
         let count = count.min(ranks.len() - offset);
         if self.reverse {
             // Ranks ascend even with REV, so that the skipped members are the last ones.

@@ -313,8 +313,8 @@ fn xautoclaim(call: &mut CommandCall<'_>) -> Answer {
             if claim.take(stream, (name, consumer), id, reply, &mut done) {
                 length += 1;
                 taken += 1;
-            // Deleted entries count as well, so that one call stays bounded.
             } else if done.deleted.len() > deleted {
+                // Deleted entries count as well, so that one call stays bounded.
                 taken += 1;
             }
             next = ids.next();

@@ -126,8 +126,8 @@ fn xread(call: &mut CommandCall<'_>) -> Answer {
                 awaited.behind = *id;
             }
         }
-        // After the wait the command runs again; `$` must be the last entry from before it blocked.
         debug_assert_eq!(from.len(), arguments.keys.len(), "each key has a position");
+        // After the wait the command runs again; `$` must be the last entry from before it blocked.
         let (keys, ids) = (arguments.keys.iter(), from.iter());
         let ids = ids.map(|from| match from {
             From::Behind(id) => id.to_string().into_bytes(),
