@@ -207,6 +207,13 @@ impl ClientSession {
     /// Returns the bytes that the server keeps for it, without its input and output buffers.
     #[inline]
     pub fn remembered_bytes(&self) -> usize {
+        debug_assert!(self.watched.is_empty() || self.watched_bytes > 0);
+        debug_assert!(
+            self.transaction
+                .as_ref()
+                .is_none_or(|it| it.commands.is_empty() == (it.bytes == 0)),
+            "the bytes are those of the commands"
+        );
         let transaction = self.transaction.as_ref().map_or(0, |it| it.bytes);
         let tracking = self.tracking.as_ref().map_or(0, |it| it.bytes());
         transaction

@@ -253,6 +253,7 @@ fn generate_password(call: &mut CommandCall<'_>) -> Answer {
     rand::rng().fill_bytes(&mut bytes);
     let text = hex(&bytes);
     let text = text.as_bytes().get(..digits).unwrap_or_default();
+    debug_assert_eq!(text.len(), digits);
     call.reply.bulk(text);
     Ok(())
 }

@@ -103,6 +103,7 @@ fn listen(call: &mut CommandCall<'_>, topic: Topic) -> Answer {
         }
         client.subscriptions.show(&client.shared);
         let count = client.subscriptions.count_for(topic);
+        debug_assert!(count > 0, "the subscription itself counts");
         call.reply.push(3);
         call.reply.bulk(verbs(topic).0.as_bytes());
         call.reply.bulk(name);

@@ -247,6 +247,7 @@ pub(super) fn bitfield(call: &mut CommandCall<'_>) -> Answer {
         // Redis extends the string for all fields at once, even if their values do not fit.
         let mut changed = text.bytes().len() < end;
         let bytes = text.extend_to(end);
+        debug_assert!(end <= bytes.len());
         for operation in &operations {
             let old = operation.field.read(bytes);
             let applied = operation.apply(old);

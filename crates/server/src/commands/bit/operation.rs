@@ -23,6 +23,7 @@ pub(super) fn bitop(call: &mut CommandCall<'_>) -> Answer {
                     "ERR BITOP NOT must be called with a single source key.",
                 ));
             }
+            debug_assert_eq!(once.len(), 1);
             let mut result = combined(call, &once, |one, _| one)?;
             result.iter_mut().for_each(|byte| *byte = !*byte);
             result

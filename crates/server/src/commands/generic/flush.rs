@@ -79,6 +79,7 @@ pub(super) fn swapdb(call: &mut CommandCall<'_>) -> Answer {
     let (Some(one), Some(two)) = (valid(one), valid(two)) else {
         return Err(CommandError::text("ERR DB index is out of range"));
     };
+    debug_assert!(one < DATABASES && two < DATABASES);
     if one != two {
         touch_watched(call, one, two);
         touch_watched(call, two, one);

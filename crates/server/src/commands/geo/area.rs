@@ -91,6 +91,7 @@ impl GeoArea {
             .map(|&(east, north)| cell.beside(east, north))
             .collect();
         // In a grid of few cells some neighbors are the same.
+        debug_assert!(!cells.is_empty(), "the cell of the middle is always needed");
         let mut seen = Vec::with_capacity(cells.len());
         cells.retain(|cell| {
             !seen.contains(cell) && {

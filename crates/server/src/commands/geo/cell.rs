@@ -119,6 +119,7 @@ impl GeoCell {
     /// Returns the cell of a place in a grid that reaches to another latitude. A place at the
     /// grid's end is in a cell after the last one, as in Redis.
     fn within(place: GeoPoint, steps: u32, latitude_max: f64) -> GeoCell {
+        debug_assert!(place.is_on_grid(), "places are checked, or clamped");
         debug_assert!(steps <= STEPS_MAX, "a score has two bits for each step");
         let cells = f64::from(1_u32 << steps);
         let at = |degrees: f64, limit: f64| ((degrees + limit) / (2.0 * limit) * cells) as u32;
@@ -186,6 +187,7 @@ fn spread(number: u32) -> u64 {
     for (shift, mask) in SPREADS {
         bits = (bits | bits << shift) & mask;
     }
+    debug_assert_eq!(every_second(bits), number);
     bits
 }
 

@@ -509,6 +509,7 @@ fn hsetex(call: &mut CommandCall<'_>) -> Answer {
     let key = call.args[1];
     let has_expired =
         matches!(change, HashExpiryChange::At(at_ms) if call.keys.has_expired(Some(at_ms)));
+    debug_assert!(!pairs.is_empty(), "`parse` refuses a count of 0");
     let is_new = !call.keys.exists(key)?;
     let is_set = call
         .keys

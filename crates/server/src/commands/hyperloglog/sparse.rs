@@ -129,6 +129,7 @@ pub(super) fn runs(bytes: &[u8]) -> Result<Vec<(usize, HyperLogLogRun)>, Corrupt
 pub(super) fn parse(mut bytes: &[u8]) -> impl Iterator<Item = (HyperLogLogRun, usize)> {
     std::iter::from_fn(move || {
         let (run, length) = HyperLogLogRun::read(bytes)?;
+        debug_assert!(length <= bytes.len(), "a run ends within the form");
         bytes = bytes.get(length..).unwrap_or_default();
         Some((run, length))
     })
@@ -145,6 +146,7 @@ pub(super) fn raise(
     (index, rank): (usize, u8),
     bytes_max: usize,
 ) -> Result<HyperLogLogUpdate, Corrupt> {
+    debug_assert!(index < REGISTERS && rank > 0);
     // Redis converts the value then, too.
     if rank > RANK_MAX {
         return Ok(HyperLogLogUpdate::TooLarge);

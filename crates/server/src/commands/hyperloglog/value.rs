@@ -53,11 +53,13 @@ pub(super) fn empty() -> Vec<u8> {
     value.push(SPARSE);
     value.resize(HEADER_BYTES, 0);
     value.extend(sparse::empty());
+    debug_assert!(form(&value).is_ok());
     value
 }
 
 /// Marks the number in the header as outdated.
 pub(super) fn set_stale(value: &mut [u8]) {
+    debug_assert!(value.len() > STALE_AT, "`form` checks the header");
     if let Some(byte) = value.get_mut(STALE_AT) {
         *byte |= 0x80;
     }
@@ -65,6 +67,7 @@ pub(super) fn set_stale(value: &mut [u8]) {
 
 /// Returns the position of a register, as a byte and the bits before it in that byte.
 fn locate(index: usize) -> (usize, usize) {
+    debug_assert!(index < REGISTERS);
     let bits = index * REGISTER_BITS;
     (HEADER_BYTES + bits / 8, bits % 8)
 }

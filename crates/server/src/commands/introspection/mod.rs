@@ -251,6 +251,7 @@ fn keys_of(args: &[&[u8]]) -> Result<(&'static CommandDefinition, Vec<usize>), C
             "ERR Invalid arguments specified for command",
         ));
     }
+    debug_assert!(positions.iter().all(|&position| position < args.len()));
     Ok((command, positions.to_vec()))
 }
 

@@ -539,6 +539,7 @@ fn lpos(call: &mut CommandCall<'_>) -> Answer {
                     count < limit
                 });
             }
+            debug_assert!(count <= limit);
             reply.end_array(mark, count);
         })
 }

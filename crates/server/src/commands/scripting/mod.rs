@@ -219,6 +219,7 @@ pub(super) fn caller(call: &CommandCall<'_>) -> ScriptCaller {
 
 /// Ends the run of a script or function.
 pub(super) fn end(host: &mut ScriptHost<'_, '_>) {
+    debug_assert!(host.call.client.script.runs, "`prepare` has begun the run");
     host.call.client.script.runs = false;
     // The script may have selected another database.
     host.call.client.database = host.database;

@@ -85,6 +85,7 @@ fn set(call: &mut CommandCall<'_>) -> Answer {
         .chunks_exact(2)
         .filter_map(|pair| Some((text(pair.first()?), pair.get(1)?.to_vec())))
         .collect();
+    debug_assert_eq!(2 * pairs.len(), words.len());
     if call.keys.is_shared() {
         for (name, value) in &pairs {
             check_setting(name, &text(value))

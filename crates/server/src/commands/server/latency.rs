@@ -178,6 +178,7 @@ fn histogram(call: &mut CommandCall<'_>) -> Answer {
                 length += 1;
             }
         }
+        debug_assert_eq!(sum, calls, "the buckets count each call once");
         call.reply.end_map(mark, length);
     }
     Ok(())

@@ -147,6 +147,7 @@ fn filter(
     sets: &[Input<'_>],
     present: bool,
 ) -> Result<Vec<Vec<u8>>, CommandError> {
+    debug_assert!(!sets.is_empty(), "an absent first set gives no result");
     let Some((first, others)) = sets.split_first() else {
         return Ok(Vec::new());
     };

@@ -175,6 +175,7 @@ fn spop(call: &mut CommandCall<'_>) -> Answer {
         let words: Vec<&[u8]> = words.collect();
         call.keys.effects().log_instead(&words);
     }
+    debug_assert!(limit.is_some() || popped.len() <= 1);
     if limit.is_none() {
         call.reply.bulk_or_null(popped.first().map(Vec::as_slice));
         return Ok(());

@@ -269,6 +269,10 @@ impl ZsetAlgebraQuery {
     }
 
     fn inter(&self, call: &CommandCall<'_>) -> Result<Members, CommandError> {
+        debug_assert!(
+            !self.inputs.is_empty(),
+            "all inputs exist, and there is one"
+        );
         let Some((first, others)) = self.inputs.split_first() else {
             return Ok(Members::new());
         };
@@ -290,6 +294,7 @@ impl ZsetAlgebraQuery {
     }
 
     fn diff(&self, call: &CommandCall<'_>) -> Result<Members, CommandError> {
+        debug_assert!(!self.inputs.is_empty(), "the first input exists");
         let Some((first, others)) = self.inputs.split_first() else {
             return Ok(Members::new());
         };

@@ -111,6 +111,7 @@ fn xadd(call: &mut CommandCall<'_>) -> Answer {
             return Err(TOO_LARGE);
         }
         stream.append(limits, id, fields);
+        debug_assert_eq!(stream.last_id(), id);
         let trimmed = trim.map_or(0, |trim| stream.trim(&trim));
         Ok((id, trimmed, stream.len()))
     })?;

@@ -99,6 +99,7 @@ fn put_summary(reply: &mut RespReply, group: &ConsumerGroup) {
         reply.null_array();
         return;
     };
+    debug_assert!(first.id <= last.id, "pending entries are in order");
     put_id(reply, first.id);
     put_id(reply, last.id);
     let (mark, mut length) = (reply.begin(), 0);

@@ -323,6 +323,7 @@ fn put_history(
     let mut again = Vec::new();
     if let Some((group, start)) = stream.group(group).zip(behind.next()) {
         for pending in group.pending_of(consumer, start).take(limit) {
+            debug_assert!(pending.id > behind);
             match stream.get(pending.id) {
                 Some(entry) => {
                     put_entry(reply, &entry);

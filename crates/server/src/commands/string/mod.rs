@@ -233,6 +233,11 @@ fn check_pairs(planned: &PlannedCommand<'_>, name: &'static str) -> Answer {
 
 /// Sets each key to the argument after it.
 fn set_all(planned: &mut PlannedCommand<'_>) -> Answer {
+    debug_assert_eq!(
+        planned.args.len(),
+        1 + 2 * planned.keys(),
+        "`check_pairs` has checked this"
+    );
     for position in 0..planned.keys() {
         set_plain(planned, position, planned.arg(2 + 2 * position)?)?;
     }

@@ -87,6 +87,10 @@ pub(super) fn set(planned: &mut PlannedCommand<'_>) -> Answer {
         return Ok(());
     }
     let options = SetGetexOptions::parse(SetGetexCommand::Set, planned.rest(3))?;
+    debug_assert!(
+        !options.absent || !options.present,
+        "NX and XX exclude each other"
+    );
     let mut expires_at_ms = match options.expiry {
         Some((time, argument)) => Some(time.parse(argument, planned.now_ms(), "set")?),
         None => None,
@@ -171,6 +175,10 @@ fn log_set(planned: &mut PlannedCommand<'_>, value: &[u8], expires_at_ms: Option
 
 pub(super) fn getex(planned: &mut PlannedCommand<'_>) -> Answer {
     let options = SetGetexOptions::parse(SetGetexCommand::GetEx, planned.rest(2))?;
+    debug_assert!(
+        options.has_no_condition() && !options.keep,
+        "these are options of SET"
+    );
     get(planned)?;
     let Some(found) = planned.peek(0)? else {
         return Ok(());
