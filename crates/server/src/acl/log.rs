@@ -136,6 +136,7 @@ impl AclLog {
     /// Changes the maximum number of entries, and forgets the oldest beyond it.
     pub fn keep(&mut self, most: usize) {
         self.most = most;
+        // The latest entries are first, so the oldest ones are cut off.
         self.entries.truncate(most);
     }
 

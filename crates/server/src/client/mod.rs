@@ -265,6 +265,7 @@ impl ClientShared {
             connected_at_ms: steady_ms,
             active_at_ms: AtomicU64::new(steady_ms),
             name: Mutex::default(),
+            // Connections begin as this user, even if they must log in first.
             user: Mutex::new(acl::DEFAULT.to_vec()),
             watch_broken: AtomicBool::new(false),
             killed: AtomicBool::new(false),

@@ -88,6 +88,7 @@ impl CommandDefinition {
                 arity,
                 flags: Flags(0),
                 keys: CommandKeySpec::None,
+                // `about` and `summary` replace these for most commands.
                 group: CommandGroup::Server,
                 since: "1.0.0",
                 summary: "",

@@ -68,6 +68,7 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
         .about(SERVER, "6.0.0", "O(N) for N users")
         .summary("Writes the users to the file."),
     admin("setuser", -3, set_user)
+        // Users take memory that no eviction can free.
         .flag(Flags::STORES_ASIDE)
         .flag(Flags::SECRET)
         .about(SERVER, "6.0.0", "O(N) for N rules")
@@ -95,6 +96,7 @@ const fn row(
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::LOADING)
+        // Any argument may be a password, also one that the command does not expect.
         .hides(|args| (2..args.len()).collect())
 }
 

@@ -42,6 +42,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     CommandDefinition::new("publish", 3, publish)
         .fast()
         .flag(FREE)
+        // As in Redis, read-only scripts may not call it, and CLIENT PAUSE WRITE delays it.
         .flag(Flags::MAY_CHANGE)
         .about(GROUP, "2.0.0", "O(N+M) for N subscribers and M patterns")
         .summary("Publishes a message to a channel."),

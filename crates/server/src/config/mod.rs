@@ -219,6 +219,7 @@ impl ConfigParameters {
         let mut values = self.values.write();
         let mut changed: Vec<(usize, Vec<u8>)> = Vec::new();
         for (name, _) in pairs {
+            // All names are checked before any value, so that an unknown one is reported first.
             if find(name).is_none() {
                 return Err(SetError::Unknown(name.clone()));
             }
@@ -247,6 +248,7 @@ impl ConfigParameters {
             if let Some(why) = is_shut {
                 return Err(refused(why.into()));
             }
+            // As in Redis, one command may not set a parameter twice, also not by its alias.
             if changed.iter().any(|(other, _)| *other == number) {
                 return Err(refused("duplicate parameter".into()));
             }

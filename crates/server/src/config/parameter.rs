@@ -138,6 +138,7 @@ impl Parameter {
                 }
             }
             ParameterKind::Text | ParameterKind::Secret => Ok(value.to_owned()),
+            // The files of a server stay in its directory.
             ParameterKind::FileName if value.contains('/') || [".", "..", ""].contains(&value) => {
                 Err(format!("{} can't be a path, just a filename", self.name).into())
             }
@@ -181,6 +182,7 @@ pub fn memory(text: &str) -> Option<u64> {
     let (number, unit) = text.split_at(digits);
     let factor: u64 = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1,
+        // As in Redis, only units that end with `b` are powers of two.
         "k" => 1000,
         "kb" => 1 << 10,
         "m" => 1000 * 1000,

@@ -85,6 +85,7 @@ impl ClientFilter {
     pub fn parse(server: &ServerCore, mut words: &[&[u8]]) -> Result<ClientFilter, CommandError> {
         let mut filter = ClientFilter::default();
         while let [option, rest @ ..] = words {
+            // `NOT-` has four letters. Each property has both forms.
             let (holds, name) = match option.split_at_checked(4) {
                 Some((not, name)) if is(not, "not-") => (false, name),
                 _ => (true, *option),

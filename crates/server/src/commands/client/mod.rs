@@ -265,6 +265,7 @@ fn set_name_command(call: &mut CommandCall<'_>) -> Answer {
 
 fn get_name(call: &mut CommandCall<'_>) -> Answer {
     let name = call.client.shared.name.lock().clone();
+    // As in Redis, a client without a name gets null.
     let name = Some(name.as_bytes()).filter(|name| !name.is_empty());
     call.reply.bulk_or_null(name);
     Ok(())

@@ -21,6 +21,7 @@ const ADMIN: Flags = Flags(Flags::ADMIN.0 | Flags::NOSCRIPT.0 | Flags::PROTECTED
 /// The family's rows of the command table.
 pub const COMMANDS: &[CommandDefinition] = &[CommandDefinition::container("debug", SUBCOMMANDS)
     .flag(Flags::ADMIN)
+    // In Redis the subcommands are arguments of one command, which has an error of its own.
     .unknown_by(unknown)
     .about(GROUP, "1.0.0", "")
     .summary("Runs commands for tests.")];

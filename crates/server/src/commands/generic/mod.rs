@@ -68,6 +68,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     CommandDefinition::new("rename", 3, rename)
         .flag(Flags::KEYS_ONLY)
         .unshared()
+        // A longer name takes a little memory.
         .slowly_grows()
         .keys_at(1, 2, 1)
         .about(GROUP, "1.0.0", "O(log N)")

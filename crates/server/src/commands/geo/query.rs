@@ -77,6 +77,7 @@ fn length(text: &[u8], no_number: &'static str) -> Result<f64, CommandError> {
 
 fn circle([radius, unit]: [&[u8]; 2]) -> Result<(GeoAreaShape, f64), CommandError> {
     let radius = length(radius, "ERR need numeric radius")?;
+    // NaN does not parse, so that any other number is a radius.
     if radius < 0.0 {
         return Err(CommandError::text("ERR radius cannot be negative"));
     }
@@ -142,6 +143,7 @@ impl<'a> GeoSearchQuery<'a> {
         };
         query.parse_options(kind, options, &mut parts, set)?;
         query.check(kind, args, &parts)?;
+        // At most one of them is there, because each refuses the other.
         let middle = parts.place.or(parts.member.flatten());
         let form = parts.circle.or(parts.rectangle);
         query.area = middle.zip(form).map(|(middle, (form, unit_m))| GeoArea {

@@ -60,6 +60,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .writes()
         .summary("Removes the expiry of fields."),
     CommandDefinition::new("hgetex", -5, hgetex)
+        // An expiry takes a little memory.
         .slowly_grows()
         .fast()
         .key(1)

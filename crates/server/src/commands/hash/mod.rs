@@ -26,6 +26,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .grows()
         .fast()
         .key(1)
+        // The former values are replaced without being read.
         .part(|args| ObjectPart::Replaced(args.iter().skip(2).step_by(2).copied().collect()))
         .about(GROUP, "2.0.0", "O(1) for each field")
         .summary("Sets the values of fields. Creates the key if it does not exist."),
@@ -40,6 +41,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .grows()
         .fast()
         .key(1)
+        // Only the existence of the field matters, so no value is read.
         .part(counts)
         .about(GROUP, "2.0.0", "O(1)")
         .summary("Sets the value of a field if the field does not exist."),
@@ -118,6 +120,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     CommandDefinition::new("hrandfield", -2, hrandfield)
         .reads()
         .key(1)
+        // Random fields are known only once they are drawn.
         .part(drawn)
         .about(GROUP, "6.2.0", "O(N) for N fields that are returned")
         .summary("Returns random fields.")

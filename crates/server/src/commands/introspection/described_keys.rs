@@ -77,6 +77,7 @@ const STORES_FROM_5: &[(SearchStart, KeyRun)] = &[
 const FIRST_HALF: KeyRun = KeyRun::Range {
     last: -1,
     step: 1,
+    // The other half are the identifiers.
     limit: 2,
 };
 

@@ -65,6 +65,7 @@ fn list_all(call: &mut CommandCall<'_>) -> Answer {
 }
 
 fn count(call: &mut CommandCall<'_>) -> Answer {
+    // As in Redis, subcommands do not count.
     call.reply.count(TABLE.all().count());
     Ok(())
 }

@@ -63,6 +63,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .reads()
         .fast()
         .key(1)
+        // The length is known without any element.
         .part(counts)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Returns the length of a list."),
@@ -82,6 +83,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .grows()
         .key(1)
         .part(|args| {
+            // The elements up to the pivot are compared.
             args.get(3)
                 .map_or(ObjectPart::All, |pivot| ObjectPart::First(pivot))
         })

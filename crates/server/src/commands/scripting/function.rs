@@ -27,6 +27,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
 
 const FUNCTION: &[CommandDefinition] = &[
     changes("load", -3, load)
+        // Libraries take memory that no eviction can free.
         .flag(Flags::STORES_ASIDE)
         .flag(Flags::DENYOOM)
         .about(GROUP, "7.0.0", "O(1), and the complexity of the library")
@@ -50,6 +51,7 @@ const FUNCTION: &[CommandDefinition] = &[
         .summary("Returns all libraries as a payload.")
         .differs("Libraries are in the order of their names."),
     looks("stats", 2, stats)
+        // It tells which function runs for long.
         .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "7.0.0", "O(1)")
         .summary("Returns the running function, and the numbers of libraries and functions."),

@@ -39,6 +39,7 @@ pub(super) const fn runs(
     CommandDefinition::new(name, -3, run)
         .flag(Flags::RUNS_SCRIPT)
         .keys_counted(2, None)
+        // A script may use keys that it has not declared, so it has the keyspace to itself.
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::STALE)
@@ -65,6 +66,7 @@ const SCRIPT: &[CommandDefinition] = &[
     CommandDefinition::new("kill", 2, kill)
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
+        // Otherwise no client could stop a script that runs for long.
         .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "2.6.0", "O(1)")
         .summary("Stops the running script."),

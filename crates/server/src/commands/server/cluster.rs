@@ -31,6 +31,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     refused("countkeysinslot", 3),
     refused("getkeysinslot", 4),
     refused("links", 2),
+    // As in Redis, even HELP is refused without a cluster.
     refused("help", 2).flag(Flags::LOADING),
     refused("replicas", 3).flag(Flags::ADMIN),
     refused("slaves", 3).flag(Flags::ADMIN),

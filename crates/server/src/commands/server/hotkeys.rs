@@ -52,6 +52,7 @@ fn hotkeys(call: &mut CommandCall<'_>) -> Answer {
         call.reply.array(3);
         call.reply.bulk(&hot.key);
         call.reply.count(hot.database);
+        // The rate is estimated from samples, so that a fraction would mean nothing.
         call.reply.integer(hot.uses_per_second.round() as i64);
     }
     Ok(())

@@ -17,6 +17,7 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
     row("list", 2, list).summary("Lists no modules."),
     row("load", -3, refuse)
         .flag(Flags::NO_ASYNC_LOADING)
+        // As in Redis, the configuration refuses the command before anything else does.
         .flag(Flags::PROTECTED)
         .summary("Refused: there are no modules."),
     row("loadex", -3, refuse)

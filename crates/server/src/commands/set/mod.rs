@@ -163,6 +163,7 @@ fn spop(call: &mut CommandCall<'_>) -> Answer {
                 set.clear();
                 return all;
             }
+            // Members are removed as they are drawn, so that none is drawn twice.
             let pop = || set.pop_random(&mut random);
             std::iter::repeat_with(pop).take(count).flatten().collect()
         })?;

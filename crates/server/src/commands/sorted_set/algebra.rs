@@ -242,6 +242,7 @@ impl ZsetAlgebraQuery {
             ZsetAlgebraOperation::Diff if !self.first => Members::new(),
             ZsetAlgebraOperation::Diff => self.diff(call)?,
         };
+        // No two members are equal, so that even an unstable sort has one result.
         members.sort_unstable_by(|one, other| {
             let scores = one.1.partial_cmp(&other.1);
             // Scores are never NaN.

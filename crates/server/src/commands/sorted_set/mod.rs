@@ -211,6 +211,7 @@ fn zadd(planned: &mut PlannedCommand<'_>) -> Answer {
     let (pairs, _) = pairs.as_chunks::<2>();
     // All scores are parsed before any is set.
     let scores = pairs.iter().map(|[score, _]| score_of(score));
+    // Most calls have few members, whose scores then take no memory of their own.
     let scores: SmallVec<[f64; 4]> = scores.collect::<Result<_, _>>()?;
     let members = pairs.iter().map(|&[_, member]| member);
     add(planned, options, members.zip(scores))

@@ -81,6 +81,7 @@ fn xread(call: &mut CommandCall<'_>) -> Answer {
             let start = match *from {
                 From::Behind(behind) => behind.next(),
                 From::Last => stream.and_then(StreamObject::last).map(|entry| entry.id),
+                // `$` finds no entry that is there already.
                 From::New | From::Undelivered => None,
             };
             if !matches!(from, From::Behind(_)) {
@@ -120,6 +121,7 @@ fn xread(call: &mut CommandCall<'_>) -> Answer {
     call.wait_for(arguments.keys, line, block_ms, |reply| {
         reply.null_array();
     });
+    // A nested command has not been blocked.
     if let Some(wait) = &mut call.wait {
         for (awaited, from) in wait.keys.iter_mut().zip(&from) {
             if let From::Behind(id) = from {

@@ -239,6 +239,7 @@ fn set_all(planned: &mut PlannedCommand<'_>) -> Answer {
         "`check_pairs` has checked this"
     );
     for position in 0..planned.keys() {
+        // As in Redis, a key that is named twice has its last value in the end.
         set_plain(planned, position, planned.arg(2 + 2 * position)?)?;
     }
     Ok(())
