@@ -94,6 +94,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         intent: Intent,
         mut decide: impl AsyncFnMut(Option<&[u8]>) -> Result<KeyChangeDecision, PoolError>,
     ) -> Result<Option<Vec<u8>>, PoolError> {
+        // Decided once for all tries: the gate chooses a share of operations, not of tries.
         let uses_hotspots = self.uses_hotspots();
         if uses_hotspots {
             self.tree
@@ -109,6 +110,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                 continue;
             };
             let leaf = &mut locked.leaf;
+            // If nothing was read these are zeros, which a caller with a blind intent ignores.
             let before = locked.slot.map(|slot| leaf.value(slot).to_vec());
             let decision = match decide(before.as_deref()).await {
                 Ok(decision) => decision,
@@ -117,7 +119,10 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                     return Err(error);
                 }
             };
+            // Other intents may have read one entry alone, and a removal changes the bitmap of its
+            // home, too.
             let removes = decision == KeyChangeDecision::Remove;
+            debug_assert!(!removes || matches!(intent, Intent::Remove | Intent::Alter));
             let change = match (decision, locked.slot) {
                 (KeyChangeDecision::Put(value), Some(slot)) => self.replace(leaf, slot, &value),
                 (KeyChangeDecision::Remove, Some(slot)) => ChimeLeafChange {
@@ -126,6 +131,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                     more: -1,
                 },
                 (KeyChangeDecision::Put(value), None) => {
+                    let may_insert = matches!(intent, Intent::Insert | Intent::Put | Intent::Alter);
+                    debug_assert!(may_insert, "an update leaves an absent key absent");
                     if self.insert_into(locked, key, &value).await? {
                         return Ok(None);
                     }
@@ -142,6 +149,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                 self.renew().await?;
                 continue;
             };
+            // Only writes of a value alone leave the stamp as it was, so that the next one needs no
+            // read.
             if let Scope::Value { slot, .. } = scope
                 && uses_hotspots
                 && intent.is_blind()
@@ -151,6 +160,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                 let now = self.tree.endpoint.now();
                 self.tree.node.overwrite_hints.put(address, key, known, now);
             }
+            // The leaf's lock is free by now: a merge takes the parent's lock first, and then tries
+            // those of its children.
             if removes && self.is_low(word) {
                 self.merge(key, 1).await?;
             }
@@ -158,11 +169,13 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         }
     }
 
-    /// Puts another value into a slot. If changes that are not atomic are recorded, more changes
-    /// are atomic if only the value is written; then no other part of the leaf must be known.
+    /// Puts another value into a slot: only the value, if that is an atomic write.
     fn replace(&self, leaf: &mut PoolLeaf, slot: usize, value: &[u8]) -> ChimeLeafChange {
         let lines = self.tree.endpoint.atomic_bytes() >= LINE_BYTES;
         let at = self.tree.leaves.value_in_a_line(slot);
+        // Under a lease a change that is not atomic is recorded, which costs a message. A value
+        // alone is in one line more often than an entry, and then no other part of the leaf must be
+        // known.
         let alone = at.filter(|_| self.tree.owner.is_some() && lines);
         let (written, scope) = if let Some(at) = alone {
             leaf.set_value(slot, value);
@@ -204,6 +217,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                 let written = self.write_back(locked, change).await?;
                 return Ok(written.is_some());
             }
+            // If all slots are known, no order of moves makes room.
             if locked.known.count() == all.count() {
                 break;
             }
@@ -249,8 +263,11 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         if scope == Scope::Node {
             leaf.count_node_write();
         }
+        debug_assert!(more.unsigned_abs() <= 1, "one key is changed");
+        debug_assert!(scope != Scope::Node || self.moves_are_node_writes());
         let leaf = &leaf;
         let words = &self.tree.lock_words;
+        // A key that leaves its slot makes hints and programs wrong, which a new stamp shows them.
         let leave = matches!(scope, Scope::Moves | Scope::Node) || more < 0;
         let word = match (known.count() == self.tree.leaves.span(), leave) {
             (true, _) => words.of_leaf(leaf, &lock),
@@ -261,6 +278,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             (false, false) => words.after_write(word, leaf, written, known, more),
         };
         let writes = self.writes_of(way.leaf, leaf, written, scope);
+        // If the commit fails the change may have been made, so the operation must not be repeated.
         self.note_change(true);
         let done = self.commit(lock, &writes, word.to_bits()).await?;
         self.note_change(done.is_ok());
@@ -310,6 +328,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             } else {
                 self.lock_then_read(way, key, intent, uses_hotspots).await?
             };
+            // The key was read alone, or its stamp proves that it is there, so there are no
+            // metadata to compare.
             if locked.slot.is_some() && locked.known.count() == 1 {
                 return Ok(Some(locked));
             }
@@ -333,6 +353,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                 }
                 return Ok(Some(locked));
             }
+            // A client holds the lock of one leaf at a time, so that writers cannot wait for each
+            // other in a circle.
             self.unlock(locked.lock, locked.word.to_bits())?;
             self.forget(&locked.way);
             way = locked.way;
@@ -402,6 +424,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         let Some(word) = lock.before.map(LockWord::from_bits) else {
             return self.read_abandoned(way, lock, key).await;
         };
+        // The stamp changes with each key that leaves its slot, so an equal one proves the hint.
         let is_there = self.tree.lock_words.stamp(word) == Some(known.stamp);
         let (leaf, known, slot) = if is_there || !Check::Stamps.is_made() {
             let known_slot = LeafSlotRange::new(known.slot, 1, self.tree.leaves.span());
@@ -430,13 +453,14 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         })
     }
 
-    /// Takes a leaf's lock and reads the key's neighborhood in the same round trip, which most
-    /// changes need.
+    /// Takes a leaf's lock and reads the key's neighborhood in the same round trip.
     async fn lock_and_read(
         &self,
         way: ChimeLeafRoute,
         key: &[u8],
     ) -> Result<ChimeLockedLeaf<'_>, PoolError> {
+        // The lock word, which shows how far an insert must read, is not known yet. Most changes
+        // need no more than the neighborhood.
         let at = self.leaf_at(way.leaf);
         let known = self
             .tree
@@ -495,6 +519,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         {
             return neighborhood;
         }
+        // Without the bitmap any slot may be the empty one; in unordered leaves the key may be
+        // anywhere.
         if !self.tree.node.options.vacancy_bitmap || !self.tree.leaves.is_hopscotch() {
             return all;
         }
@@ -516,6 +542,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     ) -> Result<bool, PoolError> {
         let known = locked.known;
         let greatest = self.tree.lock_words.max_slot(locked.word);
+        // A slot that was read has no greater key, as `has_known_greater` has found. A damaged word
+        // may name a slot that no leaf has.
         if known.contains(greatest) || greatest >= self.tree.leaves.span() {
             return Ok(false);
         }

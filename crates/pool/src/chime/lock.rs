@@ -63,9 +63,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     /// Takes the lock of a node and reads the guarded data in the same post. The bytes read are
     /// meaningless if the former word of the lock is unknown. One round trip if the lock is free.
     ///
-    /// The paper's locks are taken by spinning with a masked swap that sets all bits. Locks with
-    /// leases are taken as [`redo`] describes: the changes of a dead holder are completed before
-    /// this returns.
+    /// Locks with leases are taken as [`redo`] describes: the changes of a dead holder are
+    /// completed before this returns.
     pub(super) async fn lock(
         &self,
         node: NodeAt,
@@ -75,8 +74,10 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         let Some(owner) = &self.tree.owner else {
             return self.spin(node, reads).await;
         };
+        // Once the session is not valid the memory of the node may be reused, lock included.
         self.renew().await?;
         let leased = loop {
+            // Asked in each turn, because a client that was suspended gets another number.
             let geometry = self.tree.node.geometry;
             let redo = owner.redo(
                 &self.tree.endpoint,
@@ -105,6 +106,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             leased: Some(leased),
             turn: None,
         };
+        // The record is repeated already. A step that its note names is not part of it, and must be
+        // made before others see the lock free.
         if let Some(record) = lock.redone()
             && let Some(note) = RecoveryStep::decode(&record.note)
         {
@@ -127,6 +130,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         let (turn, passed) = locks.lock(node.lock()).await;
         let mut lock = match passed {
             Some(word) => {
+                // A lock that was passed on is held already, so only the reads are left.
                 let reads = reads.iter_mut();
                 let reads = reads.map(|(from, into)| FabricVerb::Read { from: *from, into });
                 let mut verbs: Vec<FabricVerb<'_>> = reads.collect();
@@ -153,6 +157,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         node: NodeAt,
         reads: &mut [Target<'_>],
     ) -> Result<ChimeNodeLock<'_>, PoolError> {
+        // Only the held bit is compared, because a client does not know the other bits before the
+        // swap returns them.
         let swap = MaskedSwap {
             expected: 0,
             compare_mask: HELD_BIT,
@@ -202,6 +208,9 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         lock: ChimeNodeLock<'_>,
         word: u64,
     ) -> Result<bool, PoolError> {
+        debug_assert_eq!(word & HELD_BIT, 0, "the word of a free lock");
+        // A node orders the verbs of a client, so the release waits for no earlier write to the
+        // same node.
         let (at, word) = (lock.node.lock(), word.to_le_bytes());
         let given_back = match self.until(&lock) {
             None => self
@@ -212,6 +221,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             Some(until) => self.tree.endpoint.write_unsignalled_by(until, at, &word),
         };
         let given_back = given_back?;
+        // Otherwise the record stays: the client that takes the lock over still needs it.
         if given_back && let Some(leased) = lock.leased {
             leased.finish();
         }
@@ -227,6 +237,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     /// Returns the time until which guarded data may be written: until then no other client holds
     /// the lock, and the node's memory is not reused. `None`: forever.
     fn until(&self, lock: &ChimeNodeLock<'_>) -> Option<Duration> {
+        // The lease protects against other holders of the lock, the session against a reuse of the
+        // memory.
         let leased = lock.until()?;
         Some(leased.min(self.safe_until()))
     }
@@ -254,6 +266,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         writes: &ChimeLockWrites,
         word: u64,
     ) -> Result<Result<(), Late>, PoolError> {
+        // One atomic write is made or not, so there is nothing to complete, and no record.
         let note = if writes.marks.is_empty() && self.is_one(&writes.writes) {
             None
         } else {
@@ -268,6 +281,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         let done = self.write(&mut lock, writes, note, then).await?;
         if passes {
             // Locks with leases are never passed on.
+            debug_assert!(lock.leased.is_none() && done.is_ok());
             self.unlock(lock, word)?;
         } else if done.is_ok()
             && let Some(leased) = lock.leased
@@ -298,6 +312,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         note: Option<&[u8]>,
         then: LockDisposition,
     ) -> Result<Result<(), Late>, PoolError> {
+        // A slot for a record may take round trips, which would be in vain.
         if self.is_late(lock) {
             return Ok(Err(Late));
         }
@@ -315,6 +330,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             LockDisposition::Unlock(word) => Some(word.to_le_bytes()),
             LockDisposition::Keep => None,
         };
+        // The release is not in the record: a client that repeats the change would give its own
+        // lock away.
         let unlock = word.as_ref().map(|word| FabricVerb::Write {
             to: lock.node.lock(),
             bytes: word,
@@ -345,7 +362,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                 .iter()
                 .map(|(to, bytes)| FabricVerb::Write { to: *to, bytes }),
         );
-        // The counter is odd while the change is made, so that readers detect it.
+        // Record, counter, change and release go in one post, in this order: if any byte of the
+        // change is there, the record is whole, and the counter is odd until all of it is there.
         verbs.extend(marks());
         verbs.extend(
             writes
@@ -370,6 +388,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     /// Returns true if writes take effect as one: a line, or a word if the nodes guarantee no more.
     pub(super) fn is_one(&self, writes: &[Write]) -> bool {
         let atomic = self.tree.endpoint.atomic_bytes().min(LINE_BYTES);
+        debug_assert!(atomic.is_power_of_two(), "lines and words do not overlap");
         match writes {
             [(to, bytes)] => {
                 let (first, length) = (to.offset(), bytes.len() as u64);
@@ -382,12 +401,12 @@ impl<E: Endpoint> ChimeSession<'_, E> {
 
 impl ChimeNodeLock<'_> {
     /// Returns true if a client of the compute node waits for the lock, and it may be passed on.
-    ///
-    /// A lock with a lease is never passed on. The next client would write under the acquisition of
-    /// the first: its change would be redone from the first one's record, and it would have only
-    /// the rest of the first one's lease.
+    /// A lock with a lease is never passed on.
     fn is_wanted(&self) -> bool {
         let is_wanted = self.turn.as_ref().is_some_and(LocalLock::is_wanted);
+        // With a lease, the next client would write under the acquisition of the first: its change
+        // would be redone from the first one's record, and it would have only the rest of that
+        // lease.
         is_wanted && self.leased.is_none()
     }
 

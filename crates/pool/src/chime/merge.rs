@@ -35,12 +35,12 @@ struct Merger {
 }
 
 impl<E: Endpoint> ChimeSession<'_, E> {
-    /// Returns true if a leaf whose lock has held this word may be worth merging. Not every later
-    /// removal returns true again, because a neighbour may have no room.
+    /// Returns true if a leaf whose lock has held this word may be worth merging.
     pub(super) fn is_low(&self, word: LockWord) -> bool {
         let occupied = self.tree.lock_words.occupied(word);
         self.tree.owner.is_some()
             && occupied * 100 <= self.tree.leaves.span() * LOW_PERCENT
+            // A neighbour may have no room for long, so only one in some removals tries again.
             && occupied.is_multiple_of((self.tree.leaves.span() / 16).max(1))
     }
 
@@ -70,6 +70,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         key: &[u8],
         level: u8,
     ) -> Result<bool, PoolError> {
+        // The parent's lock keeps others from merging these children meanwhile.
         let (mut lock, mut parent) = self.lock_internal(address).await?;
         if !parent.is_valid() || parent.level() != level + 1 || !parent.covers(key) {
             self.unlock(lock, 0)?;
@@ -77,6 +78,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             return Ok(false);
         }
         let (Some(pair), Some(word)) = (pair_of(&parent, key), forward(address)) else {
+            // A parent with one child is nearly empty itself, so its own level is tried next.
             self.unlock(lock, 0)?;
             return Ok(true);
         };
@@ -131,6 +133,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             level: level + 1,
             address,
         };
+        // Other nodes with one child are merged with a neighbour; the root has none.
         if parent.count() == 0 && self.read_root().await? == root {
             if self.lower(root, lock, parent).await? {
                 self.retire(pair.right, bytes).await?;
@@ -181,6 +184,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         if !self.post_under(lock, &mut verbs).await? {
             return Ok(None);
         }
+        // A swap without a result counts as one that found the lock held.
         let found = swaps
             .iter()
             .map(|&at| verbs[at].found().unwrap_or(HELD_BIT));
@@ -217,6 +221,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         };
         let (mut left, mut right) = (read(&buffers[0])?, read(&buffers[1])?);
         let occupied = left.occupied().count() + right.occupied().count();
+        // A child may have been divided without the parent knowing: then the two are not
+        // neighbours.
         let fits = left.is_valid(0)
             && right.is_valid(0)
             && left.sibling(0) == pair.right
@@ -224,6 +230,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         if !fits || hopscotch::merge(&mut left, &right).is_err() {
             return None;
         }
+        // A speculative read of one entry sees no metadata. So the right leaf is emptied as well,
+        // because its keys change elsewhere from here on.
         hopscotch::retire(&mut right);
         let mut writes = self.leaf_writes(pair.left, &left, &whole, false);
         writes.extend(self.leaf_writes(pair.right, &right, &whole, false));
@@ -260,6 +268,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         mut lock: ChimeNodeLock<'_>,
         mut node: InternalNode,
     ) -> Result<bool, PoolError> {
+        // The former root becomes invalid in the record that names the swing of the root word. So
+        // if this client dies between the two, another makes the swing.
         let child = node.leftmost();
         node.set_valid(false);
         node.count_node_write();
@@ -294,6 +304,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             level: former.level - 1,
             address: child,
         };
+        // A swap, because a client that repeats this step may come after the root has grown again.
         let (before, after) = (former.to_word(), root.to_word());
         let mut swap = [FabricVerb::compare_swap(self.tree.root, before, after)];
         // If another client holds the lock by now, it makes the swap.
@@ -337,9 +348,11 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     ) -> Result<(), PoolError> {
         let mut found = [0; 8];
         self.tree.endpoint.read(child.lock(), &mut found).await?;
+        // The lock may be free, or in the hands of another client, since the record was written.
         if Some(u64::from_le_bytes(found)) != forward(address) {
             return Ok(());
         }
+        // The former word is lost, so the word of a leaf is made from its content.
         let free = if child.is_leaf {
             let whole = self.tree.leaves.whole();
             let read = Box::pin(self.read_leaf(child.address, &whole)).await?;

@@ -52,7 +52,7 @@ use change::Intent;
 use header::ChimeHeaderAddress;
 use leaf_lock_word::LeafLockWord;
 use nearfield_fabric::recovery::lease::BackOff;
-use nearfield_fabric::{Endpoint, FabricArena, GlobalAddress, LINE_BYTES, NodeId};
+use nearfield_fabric::{Endpoint, FabricArena, GlobalAddress, LINE_BYTES, NodeId, WORD_BYTES};
 use owner::Owner;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -111,6 +111,8 @@ impl<E: Endpoint> ChimeTree<E> {
         root: GlobalAddress,
         node: Arc<ChimeComputeNode>,
     ) -> Result<ChimeTree<E>, PoolError> {
+        // The header comes first, because `open` refuses memory without one, and the root is made
+        // by a session of the opened tree.
         let header = ChimeHeaderAddress::new(root, nodes);
         header.create(&endpoint, node.geometry.shape()).await?;
         let tree = ChimeTree::open(endpoint, nodes, root, node).await?;
@@ -145,10 +147,18 @@ impl<E: Endpoint> ChimeTree<E> {
                 (Some(owner), lease)
             }
         };
+        // The versions of lines detect concurrent writes only if a reader gets each line as a
+        // whole.
         let has_counters = endpoint.atomic_bytes() < LINE_BYTES;
+        debug_assert!(
+            endpoint.atomic_bytes() >= WORD_BYTES,
+            "words are always atomic"
+        );
         let leaves = PoolLeafLayout::new(node.geometry);
+        // A stamp is the number of an acquisition, which only locks with leases have.
         let is_stamped =
             owner.is_some() && node.options.shape.arrangement == Arrangement::Neighborhood;
+        // Without a counter or a stamp a program could not detect that a leaf changed under it.
         let protection = match has_counters {
             true => Some(Protection::Counter),
             false => is_stamped.then_some(Protection::Stamp),
@@ -172,8 +182,8 @@ impl<E: Endpoint> ChimeTree<E> {
     }
 
     /// Changes a key as `decide` returns, under the lock of the key's leaf, and returns the old
-    /// value. `decide` gets the old value. It may be called more than once, if the lock was held
-    /// for longer than half its lease; the last decision counts.
+    /// value. `decide` gets the old value, and may be called more than once: the last decision
+    /// counts.
     ///
     /// # Errors
     /// `Key`, `Value`, the nodes' errors, and those of `decide`.
@@ -183,6 +193,7 @@ impl<E: Endpoint> ChimeTree<E> {
         mut decide: impl AsyncFnMut(Option<&[u8]>) -> Result<KeyChangeDecision, PoolError>,
     ) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
+        // A value is checked under the lock, because only the old value decides which one it is.
         let mut checked = async |before: Option<&[u8]>| {
             let decision = decide(before).await?;
             if let KeyChangeDecision::Put(value) = &decision {
@@ -214,6 +225,8 @@ impl<E: Endpoint> ChimeTree<E> {
                 CombinedWrite::Overwrite(_) => Intent::Overwrite,
             };
             self.run(async |session| {
+                // If the lock was held for too long this runs again, and closes the combined writes
+                // once more.
                 let decide = async |before: Option<&[u8]>| {
                     Ok(leader
                         .close(before)

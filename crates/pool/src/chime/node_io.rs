@@ -15,7 +15,7 @@ use super::session::ChimeSession;
 use crate::canary::Check;
 use crate::error::PoolError;
 use crate::layout::{InternalNode, NodeSegments, PoolLeaf};
-use nearfield_fabric::recovery::lease::Target;
+use nearfield_fabric::recovery::lease::{HELD_BIT, Target};
 use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress, LINE_BYTES, WORD_BYTES};
 
 /// The position of a node.
@@ -42,8 +42,10 @@ impl NodeAt {
 
     /// Returns the writes of a node: these bytes for its segments.
     pub fn writes(&self, segments: &NodeSegments, buffers: Vec<Vec<u8>>) -> Vec<Write> {
+        debug_assert_eq!(segments.count(), buffers.len(), "each segment has a buffer");
         let pieces = segments.iter().zip(buffers);
         let pieces = pieces.map(|(segment, bytes)| {
+            debug_assert_eq!(segment.wire().len(), bytes.len());
             let at = self.address.plus(segment.wire().start as u64);
             (at, bytes)
         });
@@ -82,6 +84,8 @@ impl Buffers {
 
     /// Returns the reads, in this order.
     pub fn targets(&mut self) -> Vec<Target<'_>> {
+        // A node executes the verbs of one post in order, so the two reads of the counter enclose
+        // those of the segments.
         let [before, behind] = &mut self.counts;
         let pieces = self.pieces.iter_mut();
         let pieces = pieces.map(|(from, into)| (*from, &mut **into));
@@ -169,6 +173,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             if buffers.take_in(segments, into) {
                 return Ok(());
             }
+            // A writer that has died leaves a leaf torn until some client takes its lock.
             if patience.has_ended(&self.tree.endpoint) {
                 self.wait_again(&mut patience, address)?;
                 self.repair_leaf(address).await?;
@@ -188,6 +193,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             if let Some(node) = self.decode_internal(&buffers) {
                 return Ok(node);
             }
+            // As for a leaf: only a taken lock repairs the node.
             if patience.has_ended(&self.tree.endpoint) {
                 self.wait_again(&mut patience, address)?;
                 self.repair_internal(address).await?;
@@ -214,6 +220,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         if self.tree.node.options.lock_and_read {
             let mut buffers = self.internal_buffers(address);
             let lock = self.lock(node, &mut buffers.targets()).await?;
+            // If the former word is unknown the holder has died, and the bytes were read before its
+            // change was completed.
             if lock.before.is_some()
                 && let Some(node) = self.decode_internal(&buffers)
             {
@@ -255,6 +263,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     ) -> ChimeLockWrites {
         let at = self.leaf_at(address);
         let writes = at.writes(segments, leaf.encode(segments));
+        // A write of one word needs no mark, because a reader sees it whole. If lines are atomic,
+        // versions show torn reads, but no moves.
         let is_marked = if self.tree.has_counters {
             !self.is_one(&writes)
         } else {
@@ -274,6 +284,9 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         writes: &[Write],
         word: u64,
     ) -> Result<(), PoolError> {
+        debug_assert_eq!(word & HELD_BIT, 0, "the lock of a new node is free");
+        // Reused memory may hold the odd counter of a former node, at which readers would wait
+        // forever.
         let words = [word, 0].map(u64::to_le_bytes).concat();
         let word = if self.are_moves_counted() {
             &words[..]

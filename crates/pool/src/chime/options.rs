@@ -106,6 +106,7 @@ impl ChimeOptions {
             shape: PoolIndexShape::default(),
             cache_bytes: 100 << 20,
             hotspot_bytes: 30 << 20,
+            // Section 4.3 of the paper: a client speculates whenever it knows a slot.
             speculation: Speculation::Always,
             vacancy_bitmap: true,
             lock_and_read: false,
@@ -137,17 +138,18 @@ impl ChimeOptions {
     }
 
     /// Returns our variant for memory attached without a network adapter, as by CXL: there the cost
-    /// of a read depends on its lines, and a message costs hardly anything. Leaves are half as
-    /// large, so that scans read less beyond their range, for twice as many inner nodes. Clients
-    /// speculate if the link is full: otherwise their processors need longer to look up a slot than
-    /// to read the lines that this saves.
+    /// of a read depends on its lines, and a message costs hardly anything.
     pub fn attached() -> ChimeOptions {
         let ours = ChimeOptions::nearfield();
         ChimeOptions {
             shape: PoolIndexShape {
+                // Half as large as elsewhere, so that scans read less beyond their range, for twice
+                // as many inner nodes.
                 leaf_span: 32,
                 ..ours.shape
             },
+            // While the link is not full, a processor needs longer to look up a slot than to read
+            // the lines that this saves.
             speculation: Speculation::ByLoad,
             ..ours
         }
@@ -160,6 +162,7 @@ impl ChimeOptions {
                 arrangement: Arrangement::Unordered,
                 ..PoolIndexShape::default()
             },
+            // Hotspots and the vacancy bitmap are CHIME's, and Sherman is older.
             hotspot_bytes: 0,
             vacancy_bitmap: false,
             ..ChimeOptions::chime()
@@ -208,6 +211,7 @@ impl ChimeComputeNode {
         if options.cache_bytes > 0 && bytes < needed {
             return Err(PoolError::Cache { bytes, needed });
         }
+        // Hints are proved by stamps, so that without stamps they would only cost memory.
         let is_stamped = options.shape.arrangement == Arrangement::Neighborhood
             && matches!(options.locks, ChimeLockKind::Leased(_));
         let overwrite_hints = if is_stamped {
@@ -216,11 +220,13 @@ impl ChimeComputeNode {
             0
         };
         let overwrite_hints = OverwriteHints::with_bytes(overwrite_hints);
+        debug_assert!(overwrite_hints.bytes() <= options.hotspot_bytes);
         Ok(ChimeComputeNode {
             options,
             geometry,
             neighborhoods: Neighborhood::all(PoolLeafLayout::new(geometry)),
             cache: IndexCache::new(bytes),
+            // The table of hints rounds its bytes down, and the hotspots get the rest.
             hotspots: Hotspots::with_bytes(options.hotspot_bytes - overwrite_hints.bytes()),
             overwrite_hints,
             epochs: OnceLock::new(),

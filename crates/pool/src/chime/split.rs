@@ -15,10 +15,6 @@ use nearfield_fabric::{Endpoint, GlobalAddress};
 impl<E: Endpoint> ChimeSession<'_, E> {
     /// Divides a full leaf, whose lock is held, and puts a key into the half where it belongs.
     /// Returns false if the lock was held for too long; then nothing was done.
-    ///
-    /// If locks have leases, the client keeps the leaf's lock until the parent is updated. If the
-    /// client dies, the client that takes the lock over updates the parent. The paper releases the
-    /// lock before.
     pub(super) async fn divide(
         &self,
         address: GlobalAddress,
@@ -27,6 +23,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         key: &[u8],
         value: &[u8],
     ) -> Result<bool, PoolError> {
+        // Memory is allocated before anything is written, so that a lack of it leaves the leaf as
+        // it was.
         let right = self.allocate(self.leaf_at(GlobalAddress::NULL)).await?;
         let separator = hopscotch::split_key(&leaf, key);
         let mut other = hopscotch::split(&mut leaf, &separator, right);
@@ -37,6 +35,11 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         };
         let inserted = hopscotch::insert(half, self.tree.leaves.all_slots(key), key, value);
         debug_assert!(inserted.is_ok(), "the separator makes room");
+        debug_assert_eq!(
+            leaf.sibling(0),
+            right,
+            "a reader of the left half finds the right one"
+        );
         // The right half is written first: a reader that sees the new left half finds its sibling.
         let whole = self.tree.leaves.whole();
         let at = self.leaf_at(right);
@@ -67,6 +70,9 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             self.tell_parents(address, division, None).await?;
             return Ok(true);
         }
+        // With leases the client keeps the leaf's lock until the parent is updated, so that the
+        // client that takes the lock over, if this one dies, updates the parent. The paper releases
+        // the lock before.
         let note = RecoveryStep::Divided(division.clone());
         if self
             .commit_and_keep(&mut lock, &writes, &note)
@@ -137,6 +143,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                 // The parent must not be written once another client may update it from the record.
                 lock.bind(under);
             }
+            // A repeated update does no harm: the entry with this separator gets the same child.
             if node.insert(&division.separator, division.right).is_ok() {
                 node.count_node_write();
                 let writes = self.internal_writes(parent, &node);
@@ -162,6 +169,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         mut node: InternalNode,
         child: &ChimeNodeDivision,
     ) -> Result<bool, PoolError> {
+        // As for a leaf: a lack of memory leaves the node as it was.
         let right = self.allocate(self.internal_at(GlobalAddress::NULL)).await?;
         let level = node.level();
         let mut half = node.split(right);
@@ -170,9 +178,15 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         } else {
             &mut half.node
         };
+        debug_assert!(
+            target.covers(&child.separator),
+            "the child belongs to this half"
+        );
         let inserted = target.insert(&child.separator, child.right);
         debug_assert!(inserted.is_ok(), "half a node has room");
         let writes = self.internal_writes(right, &half.node).writes;
+        // Written before the left half names it as its sibling, so that no reader finds it half
+        // made.
         self.write_new(self.internal_at(right), &writes, 0).await?;
         let writes = self.internal_writes(address, &node);
         let division = ChimeNodeDivision {
@@ -195,6 +209,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         {
             return Ok(false);
         }
+        // Cached at once: otherwise this client would follow the former node, and learn of the
+        // right half by a round trip.
         self.keep_both(address, &node, right, &half.node);
         self.tell_parents(address, division, Some(&lock)).await?;
         self.unlock(lock, 0)?;
@@ -227,6 +243,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             if patience.has_ended(&self.tree.endpoint) {
                 self.wait_again(&mut patience, left)?;
             }
+            // A cached parent may be stale: the caller checks it under its lock.
             if let Some(kept) = self.seek_at(&division.separator, level) {
                 return Ok(Some(kept.address()));
             }
@@ -238,6 +255,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                 level: division.level,
                 address: left,
             };
+            // Only the node that was the root when it was divided has no parent.
             if root == divided {
                 let (separator, right) = (&division.separator, division.right);
                 if self.grow(root, separator, right, under).await?
