@@ -38,6 +38,7 @@ pub(crate) fn run_all<T, R: Future<Output = ()>>(
                 if running.poll(&mut context).is_pending() {
                     return true;
                 }
+                // The new future is polled at once: it has not posted anything yet.
                 place.set(tasks.next().map(&mut begin));
             }
             false

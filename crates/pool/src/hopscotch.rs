@@ -112,6 +112,7 @@ pub fn insert(
         });
     }
     let moves = plan(leaf, known, None).ok_or(NoRoom)?;
+    // The home is written, too: its bitmap gets another bit.
     let mut changed = Vec::new();
     if leaf.layout().has_bitmaps() {
         changed.push(home);
@@ -120,12 +121,18 @@ pub fn insert(
         let (target, source) = (pair[0], pair[1]);
         let moved = leaf.key(source).expect("the moved entry exists");
         let moved_home = leaf.layout().home(moved);
+        debug_assert!(
+            leaf.layout()
+                .neighborhood_slots(moved_home)
+                .contains(target)
+        );
         leaf.copy_entry(source, target);
         set_bit(leaf, moved_home, source, false);
         set_bit(leaf, moved_home, target, true);
         changed.extend([target, source, moved_home]);
     }
     let slot = moves[moves.len() - 1];
+    debug_assert!(neighborhood.contains(slot), "readers look nowhere else");
     leaf.put(slot, key, value);
     set_bit(leaf, home, slot, true);
     changed.push(slot);
@@ -147,6 +154,8 @@ pub fn replace(leaf: &mut PoolLeaf, slot: usize, value: &[u8]) -> LeafSlotRange 
 
 /// Counts one write of each changed entry, and returns the slots to write back.
 fn write_back(leaf: &mut PoolLeaf, known: LeafSlotRange, mut changed: Vec<usize>) -> LeafSlotRange {
+    // Slots between changed ones are written back as they were read; the lock keeps others from
+    // changing them.
     let written = known.around(&changed);
     changed.sort_unstable();
     changed.dedup();
@@ -203,6 +212,7 @@ pub fn remove(leaf: &mut PoolLeaf, slot: usize) -> LeafSlotRange {
     set_bit(leaf, home, slot, false);
     leaf.count_entry_write(slot);
     let neighborhood = leaf.layout().neighborhood_slots(home);
+    // Without a bitmap the home does not change.
     if !leaf.layout().has_bitmaps() || home == slot {
         return neighborhood.around(&[slot]);
     }
@@ -249,6 +259,7 @@ pub fn split(leaf: &mut PoolLeaf, separator: &[u8], right: GlobalAddress) -> Poo
     for slot in slots {
         let key = leaf.key(slot).expect("the slot is occupied");
         let home = leaf.layout().home(key);
+        // Keys stay in their slots, so each half is a valid hash table without moves.
         let loser = if key < separator {
             &mut other
         } else {
@@ -262,6 +273,7 @@ pub fn split(leaf: &mut PoolLeaf, separator: &[u8], right: GlobalAddress) -> Poo
         leaf.set_fences(&low, separator);
         other.set_fences(separator, &high);
     }
+    // The versions of the new leaf may be any, because no reader has seen others.
     leaf.set_sibling(right);
     leaf.count_node_write();
     other

@@ -148,11 +148,13 @@ impl<N: CacheableNode> CacheRunNodes<N> {
     fn new(of: impl Iterator<Item = (CacheRunEntry<N>, u8)>) -> CacheRunNodes<N> {
         let (entries, uses): (Vec<_>, Vec<_>) =
             of.map(|(entry, uses)| (entry, AtomicU8::new(uses))).unzip();
+        let prefixes: Box<[u64]> = entries
+            .iter()
+            .map(|entry: &CacheRunEntry<N>| prefix(entry.node.low()))
+            .collect();
+        debug_assert!(entries.len() <= RUN_MAX && prefixes.is_sorted());
         CacheRunNodes {
-            prefixes: entries
-                .iter()
-                .map(|entry: &CacheRunEntry<N>| prefix(entry.node.low()))
-                .collect(),
+            prefixes,
             entries: entries.into(),
             uses: uses.into(),
         }
@@ -173,6 +175,7 @@ impl<N: CacheableNode> CacheRunNodes<N> {
     /// is behind it.
     fn use_at(&self, position: usize, key: &[u8], prefix: u64) -> Option<&Arc<N>> {
         let CacheRunEntry { high_prefix, node } = &self.entries[position];
+        // The node is on another line, and is read only if its prefix does not decide.
         if prefix >= *high_prefix && node.high().is_some_and(|high| high <= key) {
             return None;
         }
@@ -204,8 +207,11 @@ impl<N: CacheableNode> IndexCacheDirectory<N> {
 
     fn new(runs: impl Iterator<Item = Arc<CacheNodeRun<N>>>) -> IndexCacheDirectory<N> {
         let runs: Box<[Arc<CacheNodeRun<N>>]> = runs.collect();
+        let prefixes: Box<[u64]> = runs.iter().map(|run| prefix(&run.bound)).collect();
+        debug_assert!(runs.first().is_some_and(|run| run.bound.is_empty()));
+        debug_assert!(prefixes.is_sorted());
         IndexCacheDirectory {
-            prefixes: runs.iter().map(|run| prefix(&run.bound)).collect(),
+            prefixes,
             bound_bytes: runs.iter().map(|run| run.bound.len()).sum(),
             runs,
         }
@@ -353,6 +359,7 @@ impl<N: CacheableNode> IndexCacheDirectory<N> {
             run.nodes.store(Arc::new(CacheRunNodes::new(all)));
             return None;
         }
+        // Both halves are new runs, and readers of the former directory still find the whole one.
         let all: Vec<_> = all.collect();
         let (left, right) = all.split_at(all.len() / 2);
         let bound = right[0].0.node.low();
@@ -369,9 +376,12 @@ impl<N: CacheableNode> IndexCacheDirectory<N> {
         let behind = nodes.iter().skip(position + 1);
         let rest = CacheRunNodes::new(nodes.iter().take(position).chain(behind));
         let length = |number: &usize| self.runs[*number].nodes.load().entries.len();
+        // Before the first run the number wraps, and is beyond all.
         let neighbors = [number + 1, number.wrapping_sub(1)].into_iter();
         let joined = neighbors
             .filter(|&other| other < self.runs.len())
+            // An empty run joins any neighbour. Others join only up to half a run, so that the next
+            // insert does not divide them again.
             .find(|other| {
                 rest.entries.is_empty() || length(other) + rest.entries.len() <= RUN_MAX / 2
             });

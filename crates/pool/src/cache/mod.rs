@@ -124,6 +124,8 @@ impl<N: CacheableNode> IndexCache<N> {
             return;
         }
         let mut writer = self.writer.lock();
+        // The former node of this least key is stale, and must not be found again, even if there is
+        // no room for the new one.
         self.remove(&mut writer, number, node.low(), |_| true);
         while self.bytes() + most > self.budget_bytes {
             if !self.evict(&mut writer) {
@@ -141,9 +143,12 @@ impl<N: CacheableNode> IndexCache<N> {
             added += grown.bytes() - before.map_or(0, |before| before.bytes());
             level.store(Some(Arc::new(grown)));
         }
+        // A reader that still sees the former height begins at another level, which is only slower.
         self.height.fetch_max(number + 1, Relaxed);
         writer.counts[number] += 1;
+        debug_assert!(added <= most);
         self.used_bytes.fetch_add(added, Relaxed);
+        debug_assert!(self.bytes() <= self.budget_bytes);
     }
 
     /// Replaces the nodes by those of another cache, if it has room for all of them.
@@ -206,13 +211,15 @@ impl<N: CacheableNode> IndexCache<N> {
             gone += directory.bytes() - shrunk.bytes();
             level.store(Some(Arc::new(shrunk)));
         }
+        debug_assert!(gone <= self.bytes());
         self.used_bytes.fetch_sub(gone, Relaxed);
         true
     }
 
-    /// Evicts the less used one of two random nodes; returns false if there is none. The other
-    /// loses a quarter of its uses, so that old uses count less.
+    /// Evicts the less used one of two random nodes; returns false if there is none.
     fn evict(&self, writer: &mut IndexCacheWriter) -> bool {
+        // Two random nodes and a counter each take the place of a list by use, which each reader
+        // would have to change.
         let drawn = self.draw(writer).into_iter().chain(self.draw(writer));
         let Some((_, number, low)) = drawn.reduce(|one, other| {
             let (less, more) = if other.0 < one.0 {
@@ -221,6 +228,7 @@ impl<N: CacheableNode> IndexCache<N> {
                 (one, other)
             };
             if let Some(directory) = &*self.levels[more.1].load() {
+                // The other loses a quarter of its uses, so that old uses count less.
                 directory.set_uses(&more.2, more.0 - more.0.div_ceil(4));
             }
             less

@@ -95,6 +95,7 @@ impl<E: Endpoint> ChimeTree<E> {
         mut found: impl FnMut(usize, Option<&[u8]>),
     ) -> Vec<usize> {
         let mut batch = self.take_batched_get();
+        // Results of a session that was not valid to its end may come from reused memory.
         if !self.try_get_batch(keys, &mut batch).await {
             batch.begin(keys.len());
         }
@@ -158,6 +159,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             return Ok(());
         }
         for aim in &batch.aims {
+            // A model charges each lookup; keys with a guess are charged when they are searched.
             if aim.uses_hotspots {
                 self.tree
                     .endpoint
@@ -167,6 +169,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         }
         let aims = batch.aims.iter();
         let bytes = aims.map(|aim| self.neighborhood(aim).bytes).sum();
+        // The buffer keeps its length, so that it is not cleared for each batch.
         if batch.wire.len() < bytes {
             batch.wire.resize(bytes, 0);
         }
@@ -193,6 +196,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             .cache
             .seek_each(keys, |number, kept: &CachedNode, position| {
                 let key = keys[number].as_ref();
+                // Such a key stays without a result, and its own search finds another route, or
+                // reports the error.
                 if !self.may_follow(kept) || self.tree.check_key(key).is_err() {
                     return;
                 }
@@ -225,6 +230,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             part
         };
         for aim in aims {
+            // Both counters come first in the buffer, so that the segments are adjacent for the
+            // search.
             let [before, behind] = [part(COUNTER_BYTES), part(COUNTER_BYTES)];
             let at = self.leaf_at(aim.leaf);
             let mut read = |from, into| verbs.push(FabricVerb::Read { from, into });
@@ -238,8 +245,10 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                 read(at.counter(), behind);
             }
         }
+        debug_assert!(verbs.len() <= READS_MAX * aims.len());
         let began = self.tree.endpoint.now();
         self.tree.endpoint.post(&mut verbs).await?;
+        // The duration of a batch depends on its length, so it says nothing about the link.
         if aims.len() == 1 {
             self.note_read(began);
         }
@@ -285,6 +294,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             self.admit_aim(aim, direct.slots.at(slot), key);
             return Got::Found(at);
         }
+        // A key that was not found needs the hop bitmap and the versions of its home, which only a
+        // decoded leaf has.
         neighborhood.copy(wire, leaf);
         match self.look(aim, leaf, key) {
             Ok(slot) => {

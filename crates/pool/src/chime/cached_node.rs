@@ -52,12 +52,14 @@ impl CachedNode {
         let is_same = |(one, other): &(&u8, &u8)| has_sibling && one == other;
         let skipped = low.iter().zip(high).take_while(is_same).count();
         let tail_bytes = low.len().saturating_sub(skipped + HEAD_BYTES);
-        let mut bytes = Vec::with_capacity(
-            count * (HEAD_BYTES + tail_bytes) + (count + 2) * ADDRESS_BYTES + 2 * low.len(),
-        );
+        let length =
+            count * (HEAD_BYTES + tail_bytes) + (count + 2) * ADDRESS_BYTES + 2 * low.len();
+        let mut bytes = Vec::with_capacity(length);
         for separator in separators() {
             bytes.extend_from_slice(&split(&separator[skipped..]).0.to_le_bytes());
         }
+        // A child and the one behind it, its sibling, are adjacent, so that a route is one slice.
+        // The last child's sibling is the sibling's leftmost one.
         let children = (0..count).map(|index| node.child(index));
         let children = std::iter::once(node.leftmost()).chain(children);
         for child in children.chain([node.sibling_leftmost()]) {
@@ -68,6 +70,12 @@ impl CachedNode {
         for separator in separators() {
             bytes.extend_from_slice(split(&separator[skipped..]).1);
         }
+        debug_assert_eq!(
+            bytes.len(),
+            length,
+            "searches compute the offsets of all parts"
+        );
+        debug_assert!(count.max(low.len()) <= usize::from(u16::MAX));
         CachedNode {
             address,
             epoch,
@@ -124,6 +132,7 @@ impl CachedNode {
 
     fn separator(&self, index: usize) -> Vec<u8> {
         let mut separator = self.low()[..usize::from(self.skipped)].to_vec();
+        // The zeros that pad the head of a short separator are no part of it.
         let head_bytes = HEAD_BYTES.min(usize::from(self.key_bytes - self.skipped));
         separator.extend_from_slice(&self.head(index).to_be_bytes()[..head_bytes]);
         separator.extend_from_slice(self.tail(index));
@@ -148,6 +157,10 @@ impl CachedNode {
 
     /// Returns the bytes of a child, and of the one behind it.
     fn route_bytes(&self, position: usize) -> &[u8] {
+        debug_assert!(
+            position <= usize::from(self.count),
+            "there is one child more than separators"
+        );
         let start = usize::from(self.count) * HEAD_BYTES;
         &self.bytes[start + position * ADDRESS_BYTES..][..2 * ADDRESS_BYTES]
     }
@@ -194,11 +207,14 @@ impl CacheableNode for CachedNode {
         let head_at = |index: usize| u32::from_le_bytes(heads[index]);
         let rest = key.get(usize::from(self.skipped)..).unwrap_or_default();
         let (head, tail) = split(rest);
+        // Heads distinguish most separators, so the tails, which are on other lines, are rarely
+        // read.
         let mut position = partition(0..heads.len(), |index| head_at(index) <= head);
         if position > 0 && head_at(position - 1) == head {
             let start = partition(0..position, |index| head_at(index) < head);
             position = partition(start..position, |index| self.tail(index) <= tail);
         }
+        // The caller reads the child next.
         prefetch(self.route_bytes(position));
         position
     }

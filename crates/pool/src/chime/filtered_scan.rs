@@ -82,6 +82,7 @@ struct FilteredScanPiece {
 impl FilteredScanPiece {
     /// Adds an entry, if it was asked for.
     fn take(&mut self, request: &FilteredScanRequest<'_>, key: &[u8], value: &[u8]) {
+        // Entries of a leaf may lie outside of the range at either end.
         let word = number(value);
         if !request.range.contains(key) || !request.filter.matches(word) {
             return;
@@ -141,6 +142,7 @@ impl<E: Endpoint> ChimeTree<E> {
             let piece = self.piece(&request, programs).await?;
             aggregates.join(&piece.aggregates);
             rest = piece.rest;
+            // A short range ends in the first piece, and a long one needs few.
             reads = (2 * reads).min(READ_MAX);
         }
         Ok(aggregates)
@@ -166,6 +168,7 @@ impl<E: Endpoint> ChimeTree<E> {
             reads: READ_MAX / 4,
         };
         let mut piece = self.piece(&request, programs).await?;
+        // A program lists the entries of a leaf by slots, and a leaf is a hash table.
         piece.entries.sort_unstable();
         Ok((piece.entries, piece.rest))
     }
@@ -203,6 +206,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         request: &FilteredScanRequest<'_>,
         programs: Option<&mut (dyn PoolProgramExecutor + '_)>,
     ) -> Result<FilteredScanPiece, PoolError> {
+        // A refusal is no error: the client reads the leaves itself, with the same result.
         let mut refused = false;
         if let Some(programs) = programs
             && let Some(program) = self.tree.programs.get(request.walk)
@@ -227,6 +231,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         for (key, value) in &entries {
             piece.take(request, key, value);
         }
+        // Fewer entries than requested: the index has no more.
         if entries.len() == request.reads
             && let Some((last, _)) = entries.last()
         {
@@ -253,6 +258,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         let way = self.find_leaf(&request.range.low).await?;
         let mut leaf = way.leaf;
         loop {
+            // At least one, so that each run makes progress.
             let leaves = PIECE_LEAVES.saturating_sub(piece.at_nodes).max(1);
             let query = program.query(leaf, words, selected);
             let run = programs.run(&query, leaves * program.iterations_a_leaf());
@@ -267,6 +273,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             let at = match end {
                 LeafProgramEnd::Done => return Ok(FilteredWalkOutcome::Piece(piece)),
                 LeafProgramEnd::Full(_) => {
+                    // Entries are in the order of leaves only, so the last one may not be the
+                    // greatest.
                     let last = piece.entries.iter().map(|(key, _)| key).max();
                     piece.rest = last.and_then(|last| request.range.behind(last));
                     return Ok(FilteredWalkOutcome::Piece(piece));
@@ -277,6 +285,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                     return Ok(FilteredWalkOutcome::Gone);
                 }
             };
+            // The program has not counted this leaf, so its entries are added only once.
             match self.read_one(request, at, &mut piece).await? {
                 FilteredLeafRead::Last => return Ok(FilteredWalkOutcome::Piece(piece)),
                 FilteredLeafRead::Gone => {
@@ -284,6 +293,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                     return Ok(FilteredWalkOutcome::Gone);
                 }
                 FilteredLeafRead::Leaf { greatest, sibling } => {
+                    // A leaf without entries names no key at which the piece could end, so the walk
+                    // goes on behind it.
                     if piece.at_nodes >= PIECE_LEAVES
                         && let Some(greatest) = greatest
                     {
@@ -313,6 +324,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             }
         }
         let greatest = leaf.max_slot().and_then(|slot| leaf.key(slot));
+        // An empty leaf does not show if the range ends in it.
         let is_beyond = greatest.is_some_and(|key| *key > *request.range.high);
         let sibling = leaf.sibling(0);
         Ok(if is_beyond || sibling.is_null() {

@@ -42,8 +42,7 @@ const RECORD_HEADER_BYTES: usize = 128;
 /// Number of a compute node's retired nodes that others find if it dies.
 const RING_ENTRIES: usize = 1024;
 
-/// Number of lock leases after which a compute node counts as dead. An operation may have to wait
-/// for several locks of dead clients, each for a lease.
+/// Number of lock leases after which a compute node counts as dead.
 const LOCK_LEASES: u32 = 16;
 
 /// The position of the header of an index.
@@ -75,6 +74,7 @@ impl ChimeHeaderAddress {
         shape: &PoolIndexShape,
     ) -> Result<(), PoolError> {
         let bytes = u64::from(OWNERS) * WORD_BYTES;
+        // All tables exist before the format, by which other clients recognize the index.
         for word in self.directory_words() {
             let directory = endpoint.allocate(word.node(), bytes).await?;
             endpoint.write(directory, &vec![0; bytes as usize]).await?;
@@ -87,10 +87,13 @@ impl ChimeHeaderAddress {
             .await?;
         let table = table.to_bits().to_le_bytes();
         endpoint.write(self.at.plus(EPOCHS_AT), &table).await?;
+        // Only its length is asked of a table that is nowhere yet.
         let owners = owner_table(GlobalAddress::NULL, Duration::ZERO).bytes();
         let owners = endpoint.allocate(self.at.node(), owners).await?;
         let table = owner_table(owners, Duration::ZERO);
         table.clear(endpoint).await?;
+        // One line, which is written last: no client finds a format without sizes and owners. The
+        // root word is zero until there is a root.
         let words = [0, FORMAT, sizes(shape), owners.to_bits()]
             .map(u64::to_le_bytes)
             .concat();
@@ -114,6 +117,7 @@ impl ChimeHeaderAddress {
             let at = self.at;
             return Err(PoolError::Format { at, found });
         }
+        // Clients of other sizes would read nodes at wrong offsets.
         if sizes_found != sizes(shape).to_le_bytes() {
             return Err(PoolError::NoIndex { root: self.at });
         }
@@ -129,6 +133,7 @@ impl ChimeHeaderAddress {
     ) -> Result<Epochs, PoolError> {
         let table = address(endpoint, self.at.plus(EPOCHS_AT)).await?;
         let options = epochs::EpochOptions {
+            // An operation may have to wait for several locks of dead clients, each for a lease.
             lease: lease * LOCK_LEASES,
             retired_bytes,
             ring_entries: RING_ENTRIES,
@@ -154,6 +159,11 @@ impl ChimeHeaderAddress {
             directories.push(address(endpoint, word).await?);
         }
         let claim = table.claim(endpoint).await?;
+        debug_assert_eq!(
+            claim.numbers().len(),
+            1,
+            "a slot of the table stands for one number"
+        );
         let (number, options) = (claim.numbers().start, options(geometry));
         let redo = redo::Redo::open(endpoint, &directories, number, lease, &options).await?;
         Ok(Owner::new(redo, claim))
@@ -184,6 +194,8 @@ fn options(geometry: Geometry) -> redo::RedoOptions {
     redo::RedoOptions {
         owners: OWNERS,
         slots: SLOTS,
+        // A merge writes both children and their parent in one record; a division has the separator
+        // in its note.
         slot_bytes: 2 * internal.max(leaf) + internal + RECORD_HEADER_BYTES + key_bytes,
     }
 }
@@ -213,6 +225,7 @@ fn sizes(shape: &PoolIndexShape) -> u64 {
         internal_span,
         neighborhood,
     ];
+    // Every field is hashed, also those that do not change the size of nodes but their meaning.
     let numbers = sizes.map(|size| size as u64);
     let numbers = numbers.into_iter().chain(flags.map(u64::from));
     let bytes: Vec<u8> = numbers.flat_map(u64::to_le_bytes).collect();

@@ -69,6 +69,7 @@ impl LeafLockWord {
                 layout.after_write(word, written, known, |slot| leaf.key(slot).is_none())
             }
             LeafLockWord::Stamped(layout) => {
+                // The word may be damaged, and a count that wraps would claim a full leaf.
                 let entries = layout.entries(word).saturating_add_signed(more);
                 layout.with_entries(word, entries)
             }
@@ -76,9 +77,7 @@ impl LeafLockWord {
         self.with_greatest(word, leaf, known, written)
     }
 
-    /// Stores the slot of the greatest key in the word, as far as it is known. The key may have
-    /// been moved, or there may be a greater one. It may also have been removed: then the slot that
-    /// the word names does not matter.
+    /// Stores the slot of the greatest key in the word, as far as it is known.
     fn with_greatest(
         &self,
         word: LockWord,
@@ -87,9 +86,12 @@ impl LeafLockWord {
         written: LeafSlotRange,
     ) -> LockWord {
         let former = self.max_slot(word);
+        // If the former slot was not read, its key may still be the greatest.
         if !known.contains(former) {
             return word;
         }
+        // The key may have been moved, or a greater one written. If it was removed the named slot
+        // does not matter: `has_greater` finds no key there.
         let candidates = written.iter().chain([former]);
         let candidates = candidates.filter(|&slot| known.contains(slot));
         match (candidates.max_by_key(|&slot| leaf.key(slot)), self) {
@@ -110,6 +112,7 @@ impl LeafLockWord {
     /// Returns the number of occupied slots that the word shows; never more than there are.
     pub fn occupied(&self, word: LockWord) -> usize {
         match self {
+            // A bucket that is not full may still have entries, which the word does not show.
             LeafLockWord::Vacancy(layout) => (0..layout.buckets())
                 .filter(|&bucket| layout.is_full(word, bucket))
                 .count(),

@@ -28,6 +28,7 @@ pub(super) struct Neighborhood {
 impl Neighborhood {
     /// Returns the neighborhoods of all homes.
     pub fn all(layout: PoolLeafLayout) -> Box<[Neighborhood]> {
+        // Readers of other leaves read all of them, whatever the key.
         let homes = if layout.is_hopscotch() {
             layout.span()
         } else {
@@ -59,6 +60,7 @@ impl Neighborhood {
 
     /// Returns the bytes of each segment.
     fn parts<'w>(&self, wire: &'w [u8]) -> impl Iterator<Item = &'w [u8]> {
+        debug_assert_eq!(wire.len() + 2 * COUNTER_BYTES, self.bytes);
         let mut rest = wire;
         self.wire.iter().map(move |wire| {
             let (part, others) = rest.split_at(wire.len());
@@ -89,11 +91,14 @@ impl Direct {
         segments: &NodeSegments,
     ) -> Option<Direct> {
         let shape = layout.geometry().shape();
+        // `find` compares first words. Fence keys would have to be compared as well, for which the
+        // leaf is decoded.
         let has_no_word = shape.key_bytes < WORD || shape.value_bytes == 0;
         if has_no_word || shape.validation == Validation::Fences {
             return None;
         }
         let slots = layout.neighborhood_slots(home);
+        // `find` has a bit for each slot.
         if slots.count() > SLOTS_MAX {
             return None;
         }
@@ -126,6 +131,7 @@ impl Direct {
     /// Returns the distance of a key from its home.
     pub fn find(&self, wire: &[u8], key: &[u8]) -> Option<usize> {
         let first = u64::from_le_bytes(*key.first_chunk()?);
+        debug_assert!(self.keys.len() <= SLOTS_MAX && self.keys.len() == self.slots.count());
         // The first bytes distinguish most keys. The slot of a key is unpredictable, so no branch
         // depends on it.
         let hits = self.keys.iter().enumerate();

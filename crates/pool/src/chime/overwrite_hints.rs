@@ -72,8 +72,10 @@ impl OverwriteHints {
         let (leaf, key) = (leaf.to_bits(), number(key)?);
         let mut bucket = bucket(buckets, leaf, key).lock();
         let at = position(&bucket, leaf, key)?;
+        // The first place is the one used last, so the last one is replaced.
         bucket[..=at].rotate_right(1);
         let rest = bucket[0].rest;
+        // An empty place looks like a hint for key 0 of leaf 0.
         (rest != 0).then_some(OverwriteHint {
             slot: (rest & ((1 << SLOT_BITS) - 1)) as usize,
             stamp: rest >> SLOT_BITS,
@@ -95,8 +97,10 @@ impl OverwriteHints {
             .get_or_init(|| (0..count).map(|_| Mutex::default()).collect());
         let leaf = leaf.to_bits();
         let mut bucket = bucket(buckets, leaf, key).lock();
+        // A key has one hint in its bucket, or an old one might be found later.
         let at = position(&bucket, leaf, key).unwrap_or(WAYS - 1);
         bucket[..=at].rotate_right(1);
+        debug_assert!(known.slot >> SLOT_BITS == 0 && known.stamp >> (u64::BITS - SLOT_BITS) == 0);
         let rest = known.stamp << SLOT_BITS | known.slot as u64;
         bucket[0] = OverwriteHintSlot { leaf, key, rest };
     }
@@ -112,6 +116,8 @@ impl OverwriteHints {
                 .compare_exchange(since, now, Relaxed, Relaxed)
                 .is_ok()
         {
+            // One thread clears the table. Until it has reached a bucket, others may use hints
+            // there that are hardly older than a period.
             for bucket in self.buckets.get().into_iter().flatten() {
                 *bucket.lock() = Bucket::default();
             }
@@ -137,6 +143,7 @@ fn bucket(buckets: &[Mutex<Bucket>], leaf: u64, key: u64) -> &Mutex<Bucket> {
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
         .rotate_left(29)
         .wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    // The upper bits of a product depend on all bits of the factors, so they select the bucket.
     &buckets[((u128::from(hash) * buckets.len() as u128) >> 64) as usize]
 }
 

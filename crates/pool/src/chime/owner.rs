@@ -57,6 +57,7 @@ impl Owner {
             while let Some(next) = owner.next.get() {
                 owner = next;
             }
+            // Read before the beat, from which the lease of the claim counts.
             let began = endpoint.now();
             if began < owner.due.get() {
                 return Ok(&owner.redo);
@@ -69,7 +70,11 @@ impl Owner {
                     owner.redo.keep_until(owner.claim.until());
                 }
                 Err(OwnersError::Lost { .. }) => {
+                    // No change may begin under a number that is another client's. Locks that were
+                    // taken with it fall to that client.
                     owner.redo.keep_until(Duration::ZERO);
+                    // The former owner stays in the chain, because guards of its locks may still
+                    // refer to it.
                     let next = Box::pin(header.join(endpoint, lease, geometry)).await?;
                     // Otherwise another task was faster; this one's number becomes free after a
                     // lease.

@@ -38,6 +38,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         patience: &mut Patience,
         at: GlobalAddress,
     ) -> Result<(), PoolError> {
+        // Counted for the whole operation: each of its loops has a patience of its own.
         let repairs = self.repairs.get() + 1;
         self.repairs.set(repairs);
         if repairs > REPAIRS_MAX {
@@ -54,6 +55,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             Some(word) => word,
             None => {
                 let whole = self.tree.leaves.whole();
+                // The former word is lost with the dead holder, so it is made from the content.
                 let read = Box::pin(self.read_leaf(address, &whole)).await?;
                 self.tree.lock_words.of_leaf(&read, &lock).to_bits()
             }
@@ -64,6 +66,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     /// Repairs an internal node like [`repair_leaf`](ChimeSession::repair_leaf).
     pub(super) async fn repair_internal(&self, address: GlobalAddress) -> Result<(), PoolError> {
         let lock = Box::pin(self.lock(self.internal_at(address), &mut [])).await?;
+        // Internal nodes have no summary in their lock words.
         self.unlock(lock, 0)
     }
 
@@ -102,6 +105,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             if level <= 1 {
                 break;
             }
+            // Repaired before it is read: a node half written would be read in vain until a client
+            // takes its lock.
             self.repair_internal(address).await?;
             let node = Box::pin(self.read_internal(address)).await?;
             if node.level() != level || !node.is_valid() {

@@ -63,16 +63,19 @@ impl RecoveryStep {
             }
             RecoveryStep::Lowered { level, child } => (LOWERED, *level, vec![*child], &[][..]),
         };
+        // The separator comes last, so that its length need not be stored.
         let mut bytes = vec![kind, level];
         for address in addresses {
             bytes.extend_from_slice(&address.to_bits().to_le_bytes());
         }
+        debug_assert!(kind == DIVIDED || separator.is_empty());
         bytes.extend_from_slice(separator);
         bytes
     }
 
     /// Decodes a step; returns `None` if there is no task.
     pub fn decode(bytes: &[u8]) -> Option<RecoveryStep> {
+        // A record may hold anything, so a note that is no step names none.
         let (&[kind, level], rest) = bytes.split_first_chunk()?;
         let (first, rest) = rest.split_at_checked(ADDRESS_BYTES)?;
         let first = address(first);

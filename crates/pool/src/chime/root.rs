@@ -38,6 +38,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         let word = self.tree.lock_words.of_new(&leaf).to_bits();
         let writes = at.writes(&whole, leaf.encode(&whole));
         self.write_new(at, &writes, word).await?;
+        // The leaf is whole before the word leads other clients to it.
         let root = ChimeRoot { level: 1, address };
         let word = root.to_word().to_le_bytes();
         Ok(self.tree.endpoint.write(self.tree.root, &word).await?)
@@ -62,6 +63,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         let mut node = InternalNode::new(self.tree.internals, level, former.address);
         let inserted = node.insert(separator, right);
         debug_assert!(inserted.is_ok(), "a new node has room");
+        // Nothing is swapped yet, so a lack of memory leaves the former root in place.
         let address = self.allocate(self.internal_at(GlobalAddress::NULL)).await?;
         let writes = self.internal_writes(address, &node).writes;
         self.write_new(self.internal_at(address), &writes, 0)
@@ -70,6 +72,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         // Only the client that divided the root puts another above it.
         let (before, after) = (former.to_word(), root.to_word());
         let mut swap = [FabricVerb::compare_swap(self.tree.root, before, after)];
+        // With a lease, the swap must not be made once another client may make it from the record.
         let done = match under {
             Some(lock) => self.post_under(lock, &mut swap).await?,
             None => self.tree.endpoint.post(&mut swap).await.map(|()| true)?,

@@ -73,6 +73,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         let mut patience = self.patience();
         'restart: loop {
             self.look_after(&mut patience, key).await?;
+            // The lowest cached node saves the most round trips, and its mistakes are found at the
+            // next node.
             let mut kept = self.seek(key, level + 1);
             let (mut address, mut at) = if let Some(kept) = &kept {
                 (kept.route(key).child, kept.level() - 1)
@@ -85,6 +87,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             };
             for _ in 0..WAY_NODES_MAX {
                 let node = self.read_internal(address).await?;
+                // The node may be retired, or its memory reused. A node that begins right of the
+                // key cannot be left again, because siblings lead only to the right.
                 let is_left = node.low_fence() <= key;
                 if !node.is_valid() || node.level() != at || !is_left {
                     if let Some(stale) = kept {
@@ -100,10 +104,14 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                     address = node.sibling();
                     continue;
                 }
+                // Cached on the way: the next search of this part begins lower.
                 let found = self.keep(address, &node);
+                debug_assert!(at >= level, "the walk begins at the level or above it");
                 if at == level {
                     return Ok(LevelSearchResult::Node(found));
                 }
+                // This step did not come from the cached node, so a later mismatch is none of its
+                // faults.
                 kept = None;
                 address = found.route(key).child;
                 at -= 1;

@@ -28,6 +28,7 @@ struct ChimeScanProgress {
 impl ChimeScanProgress {
     /// Adds the entries of a leaf.
     fn take(&mut self, leaf: &PoolLeaf) {
+        debug_assert!(self.entries.len() <= self.count);
         let from = &self.from;
         let is_next = |key: &[u8]| key > &**from || !self.is_answered && key == &**from;
         let mut found: Vec<(&[u8], usize)> = leaf
@@ -59,10 +60,8 @@ impl ChimeScanProgress {
 type Stretch = (ChimeLeafRoute, Option<Vec<u8>>);
 
 impl<E: Endpoint> ChimeSession<'_, E> {
-    /// Returns the first `count` entries from a key on. The scan follows a leaf by the one whose
-    /// address it names as its sibling, so that it misses nothing. If a leaf does not match its
-    /// parent, the scan follows its siblings. One round trip for every [`LEAVES_MAX`] leaves if the
-    /// parents are cached, and one for each leaf that no parent knows.
+    /// Returns the first `count` entries from a key on. One round trip for every [`LEAVES_MAX`]
+    /// leaves if the parents are cached, and one for each leaf that no parent knows.
     pub(super) async fn scan_from(
         &self,
         from: &[u8],
@@ -82,6 +81,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             if self.scan_stretches(stretches, &mut scan).await? {
                 break;
             }
+            // Progress proves that no dead client blocks the scan, so its patience begins again.
             if before != (scan.entries.len(), scan.from.clone()) {
                 patience = self.patience();
                 self.repairs.set(0);
@@ -99,6 +99,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         let wanted = self.leaves_for(scan.count - scan.entries.len());
         let first = parent.position(&scan.from);
         let end = parent.children().min(first + wanted);
+        debug_assert!(first < end, "each round reads a leaf");
         let stretch = |position| {
             let way = ChimeLeafRoute::of(&parent, position, is_kept);
             (way, parent.bound(position))
@@ -133,6 +134,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             if scan.is_done() {
                 return Ok(true);
             }
+            // The bound is the least key that may be right of this leaf, also if this leaf is
+            // empty.
             scan.from = bound;
             scan.is_answered = false;
         }
@@ -153,6 +156,9 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             }
             scan.take(&leaf);
             let sibling = leaf.sibling(0);
+            // The next leaf is the one that this leaf names as its sibling, so the scan misses
+            // none. If the parent expects another, the leaf was divided since, and its siblings
+            // have the rest.
             if sibling == way.sibling || scan.is_done() {
                 return Ok(true);
             }
@@ -203,6 +209,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         for (way, buffers) in ways.iter().zip(&buffers) {
             let mut leaf = PoolLeaf::new(self.tree.leaves);
             if !buffers.take_in(&whole, &mut leaf) || !hopscotch::is_settled(&leaf) {
+                // Counted there: leaves are counted once, however often they are read.
                 leaf = self.read_settled(way.leaf).await?;
                 again += 1;
             }

@@ -21,6 +21,7 @@ impl ScanBack {
     /// Adds all entries of leaves from `least` to `from`. Returns false if there is no leaf to the
     /// left of them.
     fn take(&mut self, leaves: &[PoolLeaf], least: &[u8]) -> bool {
+        debug_assert!(self.entries.len() <= self.count && self.from.len() == least.len());
         let mut found: Vec<(&[u8], &[u8])> = leaves
             .iter()
             .flat_map(|leaf| {
@@ -30,11 +31,13 @@ impl ScanBack {
             .filter(|&(key, _)| least <= key && key <= &*self.from)
             .collect();
         found.sort_unstable_by(|one, other| other.cmp(one));
+        // As in a scan to the right, a key that was put elsewhere meanwhile may be there twice.
         found.dedup_by_key(|(key, _)| *key);
         found.truncate(self.count - self.entries.len());
         let entries = found.into_iter();
         let entries = entries.map(|(key, value)| (key.to_vec(), value.to_vec()));
         self.entries.extend(entries);
+        // All leaves from `least` on were read, so the next entry is below it.
         self.from.copy_from_slice(least);
         decrement(&mut self.from)
     }
@@ -92,7 +95,10 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                 Ok((parent, is_kept)) => {
                     let last = parent.position(&scan.from);
                     let wanted = self.leaves_for(scan.count - scan.entries.len());
+                    // Leaves know only their right siblings, so the parent must name the ones to
+                    // the left.
                     let first = (last + 1).saturating_sub(wanted);
+                    debug_assert!(first <= last, "each round reads a leaf");
                     let stretch = |position| {
                         let way = ChimeLeafRoute::of(&parent, position, is_kept);
                         (way, parent.least(position))
@@ -103,6 +109,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             };
         let leaves = self.read_leaves(&ways).await?;
         for ((way, least), leaf) in ways.into_iter().zip(bounds).zip(leaves) {
+            // A leaf that was divided has its greatest keys in the new siblings, which come first.
             let Some(leaves) = self.follow(&way, leaf).await? else {
                 self.forget(&way);
                 return Ok(true);

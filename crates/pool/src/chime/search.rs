@@ -48,11 +48,14 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         key: &[u8],
     ) -> LeafRelativePosition {
         let sibling = leaf.sibling(group);
+        // A retired leaf keeps its sibling, which proves nothing any more.
         if !leaf.is_valid(group) {
             return LeafRelativePosition::Unknown;
         }
         match self.tree.leaves.geometry().shape().validation {
             Validation::Fences => match leaf.fences(group) {
+                // The low fence needs no check: a leaf keeps it for as long as it is valid, and a
+                // route leads to a leaf that begins at the key or before it.
                 Some((_, high)) if !sibling.is_null() && key >= high => {
                     LeafRelativePosition::Right(sibling)
                 }
@@ -72,6 +75,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         if sibling == expected {
             LeafRelativePosition::Here
         } else if sibling.is_null() || is_kept && !self.tree.node.options.uses_divided {
+            // A leaf without a sibling was not divided, so the expectation itself is outdated. The
+            // paper takes any mismatch with a cached parent for that.
             LeafRelativePosition::Unknown
         } else {
             LeafRelativePosition::HereOrRight(sibling)
@@ -84,6 +89,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         key: &[u8],
         found: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>, PoolError> {
+        // A single get is a batch of one, so that most searches need no further code.
         let mut batch = self.tree.take_batched_get();
         self.get_once(&[key], &mut batch).await?;
         let seen = batch.seen[0];
@@ -113,6 +119,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             Got::Missed(leaf, versions) => Some((leaf, versions)),
             _ => None,
         };
+        // Computed once: a key has the same home in every leaf.
         let home = self.tree.leaves.home(key);
         let neighborhood = self.tree.leaves.neighborhood(home);
         let mut patience = self.patience();
@@ -185,8 +192,10 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                         }
                     }
                 };
+                // The parent is stale, so later operations should not take this detour.
                 self.forget(&way);
                 right_moves += 1;
+                // A new route is shorter than many moves: parents are updated soon after a split.
                 if right_moves > RIGHT_MOVES_MAX {
                     continue 'restart;
                 }
@@ -198,9 +207,6 @@ impl<E: Endpoint> ChimeSession<'_, E> {
 
     /// Reads the one entry in which a key was often found, if there is one, and returns its slot if
     /// it still holds the key. Source: CHIME, section 4.3.
-    ///
-    /// A key that is found is in the right leaf, whatever the route: while a leaf is divided both
-    /// halves have the key, and no client changes either until one has lost it.
     pub(super) async fn speculate(
         &self,
         way: &ChimeLeafRoute,
@@ -231,6 +237,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
 
     /// Looks up like [`guess`](ChimeSession::guess), for an operation that looks up again.
     pub(super) fn look_up(&self, leaf: GlobalAddress, home: usize, key: &[u8]) -> Option<Guess> {
+        // Different keys may have the same tag, so a slot outside of the neighborhood belongs to
+        // another key.
         let slots = self.tree.leaves.neighborhood_slots(home);
         let may_be = |slot: u16| slots.contains(usize::from(slot));
         let hotspots = &self.tree.node.hotspots;
@@ -248,6 +256,9 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         if !guess.is_used() {
             return Ok(None);
         }
+        // No metadata are needed. A key that is found is in the right leaf, whatever the route:
+        // while a leaf is divided both halves have the key, and no client changes either until one
+        // has lost it.
         let segments = self.tree.leaves.single_entry(guess.slot);
         let began = self.tree.endpoint.now();
         let leaf = self.read_leaf(guess.leaf, &segments).await?;
@@ -259,6 +270,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
 
     /// Notes in the hotspots if a guess was right.
     fn note(&self, guess: &Guess, is_right: bool, key: &[u8]) {
+        debug_assert!(guess.slot < self.tree.leaves.span());
         let (node, slot, hotspots) = (guess.leaf.to_bits(), guess.slot, &self.tree.node.hotspots);
         if is_right {
             hotspots.confirm(node, slot as u16, tag(key));
@@ -304,6 +316,10 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     /// Notes the leaf and the slot of a key.
     pub(super) fn admit_at(&self, leaf: GlobalAddress, slot: usize, key: &[u8]) {
         let hotspots = &self.tree.node.hotspots;
+        debug_assert!(
+            slot < self.tree.leaves.span(),
+            "a guess reads this slot alone"
+        );
         hotspots.admit(leaf.to_bits(), slot as u16, tag(key));
     }
 }

@@ -41,6 +41,8 @@ impl<E: Endpoint> ChimeTree<E> {
     pub async fn session(&self) -> Result<ChimeSession<'_, E>, PoolError> {
         let epochs = self.node.epochs.get();
         if let Some(epochs) = epochs {
+            // A participant that does not renew its slot for a lease is expelled, and its guards
+            // become void.
             epochs.tend(&self.endpoint).await?;
         }
         Ok(ChimeSession {
@@ -60,6 +62,8 @@ impl<E: Endpoint> ChimeTree<E> {
         loop {
             let session = self.session().await?;
             let result = operation(&session).await;
+            // A change was made while the guard was safe. To make it again would undo the writes of
+            // others that came after it.
             if session.changed.get() || session.is_valid().await? {
                 return result;
             }
@@ -163,6 +167,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             if self.may_follow(&kept) {
                 return Some(kept);
             }
+            // Read in an earlier epoch: the addresses in it may lead to reused memory, for later
+            // operations, too.
             self.tree.node.cache.invalidate(&kept);
         }
     }
@@ -185,6 +191,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             .as_ref()
             .map_or(Epoch::default(), RemoteEpochGuard::epoch);
         let kept = CachedNode::new(address, node, epoch);
+        // An expelled session may have read reused memory, on which no other operation may rely.
         if self.is_safe() {
             self.tree.node.cache.keep(kept)
         } else {
@@ -194,6 +201,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
 
     /// Allocates memory: a retired block, or a piece of a chunk.
     pub(super) async fn allocate_bytes(&self, bytes: u64) -> Result<GlobalAddress, PoolError> {
+        // A retired block of this length costs no call to a node.
         if let Some(epochs) = self.tree.node.epochs.get()
             && let Some(spare) = epochs.reuse(&self.tree.endpoint, bytes).await?
         {

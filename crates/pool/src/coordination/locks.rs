@@ -45,6 +45,7 @@ impl<T> LocalLocks<T> {
         };
         let received = turn.payload().and_then(Option::take);
         let (times, held) = received.map_or((0, None), |it| (it.times, Some(it.held)));
+        debug_assert!(times <= self.hand_overs);
         (
             LocalLock {
                 turn,
@@ -97,6 +98,7 @@ impl<T> LocalLock<'_, T> {
     /// lock's lease does.
     pub fn hand_over(self, held: T) -> Result<(), (Self, T)> {
         let LocalLock { turn, times, most } = self;
+        // Clients of other compute nodes wait for the lock word, and would starve.
         if times >= most {
             return Err((LocalLock { turn, times, most }, held));
         }

@@ -36,6 +36,7 @@ impl ReadDelegation {
         };
         // The read begins after they arrived.
         turn.close(|()| true);
+        // If this fails, or is dropped, the closed waiters become the first ones again.
         let held = read().await?;
         turn.answer(std::iter::repeat_with(|| held.clone()));
         Ok(held)

@@ -47,6 +47,7 @@ impl<M, P, A> QueueWaiter<M, P, A> {
     fn give(&self, given: QueueWaiterState<P, A>) -> Result<Option<Waker>, QueueWaiterState<P, A>> {
         let mut state = self.state.lock();
         if !matches!(*state, QueueWaiterState::Waits(_)) {
+            // Each waiter gets one state, or a turn would be lost.
             return Err(given);
         }
         match std::mem::replace(&mut *state, given) {
@@ -88,6 +89,8 @@ impl<K: Hash + Eq + Clone, M, P: Default, A> WaitQueues<K, M, P, A> {
                     None
                 }
                 Some(queue) => {
+                    // Queued while the shard is locked, so that a worker that ends finds this
+                    // waiter, or this one finds the key free.
                     let state = Mutex::new(QueueWaiterState::Waits(None));
                     let waiter = Arc::new(QueueWaiter { message, state });
                     queue.push_back(Arc::clone(&waiter));
@@ -177,10 +180,13 @@ impl<K: Hash + Eq + Clone, M, P: Default, A> Drop for QueueWaiterGuard<'_, K, M,
             QueueWaiterState::Waits(_) => {
                 let mut shard = self.turns.shard(&self.key).lock();
                 if let Some(queue) = shard.get_mut(&self.key) {
+                    // A waiter that was closed is in no queue, and its reply finds it gone.
                     queue.retain(|waiter| !Arc::ptr_eq(waiter, &self.waiter));
                 }
             }
             QueueWaiterState::Turn(payload) => {
+                // It was given the turn, and did not learn of it: a turn that is dropped goes to
+                // the next waiter.
                 drop(KeyTurn::new(self.turns, self.key.clone(), payload))
             }
             QueueWaiterState::Answered(_) | QueueWaiterState::Left => {}
@@ -217,6 +223,7 @@ impl<'t, K: Hash + Eq, M, P, A> KeyTurn<'t, K, M, P, A> {
     /// Selects the current waiters that will get a reply, replacing an earlier selection.
     pub fn close(&mut self, is_answered: impl Fn(&M) -> bool) {
         let mut shard = self.turns.shard(&self.key).lock();
+        debug_assert!(shard.contains_key(&self.key), "a key with a turn is in use");
         self.reopen(&mut shard);
         if let Some(queue) = shard.get_mut(&self.key) {
             let waiters = std::mem::take(queue);
@@ -233,8 +240,9 @@ impl<'t, K: Hash + Eq, M, P, A> KeyTurn<'t, K, M, P, A> {
         let Some(queue) = shard.get_mut(&self.key) else {
             return;
         };
-        // A waiter that leaves after this finds itself in the queue.
+        // From the last one on, so that they come before later waiters in their former order.
         for waiter in self.closed.drain(..).rev() {
+            // A waiter that leaves after this finds itself in the queue.
             if !waiter.has_left() {
                 queue.push_front(waiter);
             }
@@ -259,6 +267,7 @@ impl<'t, K: Hash + Eq, M, P, A> KeyTurn<'t, K, M, P, A> {
     /// Returns true if there is a waiter.
     pub fn is_awaited(&self) -> bool {
         let shard = self.turns.shard(&self.key).lock();
+        debug_assert!(shard.contains_key(&self.key), "a key with a turn is in use");
         shard.get(&self.key).is_some_and(|queue| !queue.is_empty())
     }
 
@@ -283,6 +292,7 @@ impl<'t, K: Hash + Eq, M, P, A> KeyTurn<'t, K, M, P, A> {
             while let Some(waiter) = queue.pop_front() {
                 match waiter.give(given) {
                     Ok(waker) => {
+                        // A waker may poll at once, and the waiter would wait for this lock.
                         drop(shard);
                         self.payload = None;
                         if let Some(waker) = waker {
@@ -290,13 +300,19 @@ impl<'t, K: Hash + Eq, M, P, A> KeyTurn<'t, K, M, P, A> {
                         }
                         return None;
                     }
+                    // The waiter has left, so the next one gets the turn.
                     Err(back) => given = back,
                 }
             }
         }
+        // In the lock under which no waiter was found, so that none is left behind.
         if ends {
             shard.remove(&self.key);
         }
+        debug_assert!(
+            matches!(given, QueueWaiterState::Turn(_)),
+            "a waiter that left takes nothing"
+        );
         match given {
             QueueWaiterState::Turn(payload) => Some(payload),
             _ => None,

@@ -82,8 +82,15 @@ impl WriteCombining {
             answers: Vec::new(),
         };
         let done = lead(&mut leader).await;
+        // Taken, so that the drop of the leader does not report them as interrupted.
         let answers = std::mem::take(&mut leader.answers);
         let failed = done.as_ref().err();
+        let combined = leader.turn.as_ref();
+        debug_assert_eq!(
+            answers.len(),
+            combined.map_or(0, |turn| turn.messages().count()),
+            "each combined write has an outcome"
+        );
         leader.answer(answers.into_iter().map(|held| match failed {
             None => Ok(held),
             Some(error) => Err(error.clone()),
@@ -131,17 +138,19 @@ impl Leader<'_> {
     /// the key stays absent. `found` is the key's value.
     ///
     /// If the key exists, all waiting writes are combined. If it does not, and the leader updates,
-    /// only updates are: all of them find it absent. Inserts wait, because the leader may not know
-    /// a free slot.
+    /// only updates are.
     ///
     /// Call this under the lock under which `found` was read, as late as possible: no other client
     /// may write the key before the returned value is written, or given up. If the lock was lost
     /// before any of it was written, the leader can close once more, with the value found then.
     pub fn close(&mut self, found: Option<&[u8]>) -> Option<Vec<u8>> {
+        // A leader that closes once more decides for all writes again.
         self.answers.clear();
         let mut held = self.write.after(found);
         if let Some(turn) = &mut self.turn {
             let stays = held.is_none();
+            // Updates find an absent key absent. Inserts wait then, because the leader may not know
+            // a free slot.
             turn.close(|write| !stays || !write.inserts());
             for write in turn.messages() {
                 self.answers.push(held.map(<[u8]>::to_vec));
@@ -161,6 +170,7 @@ impl Leader<'_> {
 impl Drop for Leader<'_> {
     fn drop(&mut self) {
         let answers = std::mem::take(&mut self.answers);
+        // The last value may have been written or not, and no client can tell.
         let interrupted = answers.iter().map(|_| Err(PoolError::Interrupted));
         self.answer(interrupted);
     }

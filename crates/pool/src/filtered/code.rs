@@ -86,6 +86,7 @@ impl LeafFieldOffsets {
 
     /// Returns the offset of the guard in a load of the iteration that reads it.
     fn guard_in_load(&self) -> usize {
+        debug_assert!(self.load() <= self.guard, "the load begins in the leaf");
         self.load() - WORD
     }
 
@@ -217,6 +218,8 @@ impl LeafProgramBuilder {
     fn check_room(&mut self, stops: &LeafProgramLabels) {
         if self.walk == ScanResultKind::Entries {
             self.get(R4, COUNT);
+            // Checked before a leaf is read, because one that does not fit is read again by the
+            // next run.
             let most = LIST_MAX.saturating_sub(self.places.span);
             self.builder.branch(Greater, R4, most as i32, stops.full);
         }
@@ -256,6 +259,7 @@ impl LeafProgramBuilder {
 
     /// Computes the offset of the current entry in its line, in register 5.
     fn within_line(&mut self) {
+        // Nodes begin at lines, so the lowest bits of an address are the offset in a line.
         self.builder.set(R5, R7);
         self.builder.alu(And, R5, LINE as i32 - 1);
     }
@@ -421,6 +425,7 @@ impl LeafProgramBuilder {
 
     /// Counts the values of the leaf, and continues with the next one, if there is more.
     fn end_leaf(&mut self) {
+        // Only here the results of the leaf count: both reads of the guard have found the same.
         let words = match self.walk {
             ScanResultKind::Aggregates => PRESENT - COUNT,
             ScanResultKind::Entries => 1,
@@ -452,12 +457,14 @@ impl LeafProgramBuilder {
 
     /// Loads a word of the scratchpad.
     fn get(&mut self, into: Register, word: usize) {
+        debug_assert!(word < LIST, "the list is no field");
         self.builder
             .load(OperandSize::Double, into, R2, 8 * word as i16);
     }
 
     /// Stores a word of the scratchpad.
     fn put(&mut self, word: usize, from: Register) {
+        debug_assert!(word < LIST, "the list is no field");
         self.builder
             .store(OperandSize::Double, R2, 8 * word as i16, from);
     }

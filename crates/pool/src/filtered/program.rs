@@ -161,6 +161,7 @@ impl LeafProgram {
             },
             TraversalStatus::IterationLimit if outcome.word(STAGE) == 0 => {
                 let address = outcome.address.wrapping_sub(self.start);
+                // The next leaf was not begun, so the address is the one at which it would begin.
                 LeafProgramEnd::Before(GlobalAddress::from_bits(address))
             }
             TraversalStatus::IterationLimit => LeafProgramEnd::Before(leaf),

@@ -69,6 +69,8 @@ impl PoolScanRange {
     /// Returns the range as one of numbers, if keys are words: eight bytes, or nine with a constant
     /// last one. `Some(None)` if there is no such key.
     pub(crate) fn words(&self) -> Option<Option<WordRange>> {
+        // All keys end with the suffix. So a bound with another last byte lies beside the key of
+        // its word, and may exclude it.
         let split = |key: &[u8]| {
             let (word, rest) = key.split_first_chunk::<WORD>()?;
             let word = u64::from_be_bytes(*word);

@@ -60,6 +60,7 @@ pub fn initial(keys: WordRange, selected: WrappingNumberRange) -> [u64; LIST] {
     words[HIGH] = keys.high;
     words[FIRST] = selected.first;
     words[MORE] = selected.more;
+    // Any value is at most the first minimum, and at least the first maximum of zero.
     words[MIN] = u64::MAX;
     words[PRESENT + MIN - COUNT] = u64::MAX;
     words

@@ -166,6 +166,7 @@ impl Geometry {
         }
         let shape = match shape.arrangement {
             Arrangement::Hopscotch | Arrangement::Neighborhood => shape,
+            // A reader of such a leaf reads all of it, so replicas would save nothing.
             Arrangement::Unordered => PoolIndexShape {
                 metadata: LeafMetadataPosition::Single,
                 validation: Validation::Fences,

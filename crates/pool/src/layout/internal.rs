@@ -92,6 +92,7 @@ impl InternalLayout {
     }
 
     fn entry(&self, index: usize) -> Range<usize> {
+        debug_assert!(index < self.span, "a node has no entry {index}");
         let start = self.header_bytes() + index * self.entry_bytes();
         start..start + self.entry_bytes()
     }
@@ -270,6 +271,7 @@ impl InternalNode {
         let position = partition(count, |index| self.separator(index) <= key);
         let child_at = |position: usize| match position {
             0 => self.leftmost(),
+            // The sibling of the last child is the first child of the next node.
             _ if position > count => self.sibling_leftmost(),
             _ => self.child(position - 1),
         };
@@ -299,6 +301,7 @@ impl InternalNode {
             if count == self.layout.span {
                 return Err(NodeFull);
             }
+            // From the last one on, so that no entry is overwritten before it has moved.
             for source in (index..count).rev() {
                 self.copy_entry(source, source + 1);
             }
@@ -357,11 +360,14 @@ impl InternalNode {
     pub fn split(&mut self, right: GlobalAddress) -> RightHalf {
         let count = self.count();
         assert!(count >= 3, "each half keeps an entry");
+        // The middle entry goes up: its separator leads to the right half, whose leftmost child is
+        // its child.
         let middle = count / 2;
         let separator: Box<[u8]> = self.separator(middle).into();
         let leftmost = self.child(middle);
         let key_bytes = self.layout.key_bytes;
 
+        // The right half keeps the level, the sibling, the high fence and the versions.
         let mut node = self.clone();
         node.write_address(LEFTMOST, leftmost);
         node.bytes[FENCES..FENCES + key_bytes].copy_from_slice(&separator);
@@ -376,6 +382,7 @@ impl InternalNode {
             self.clear_entry(index);
         }
         self.write_address(SIBLING, right);
+        // A route to the last child of this half needs the sibling that the child should have.
         self.write_address(SIBLING_LEFTMOST, leftmost);
         self.bytes[FENCES + key_bytes..FENCES + 2 * key_bytes].copy_from_slice(&separator);
         self.count_node_write();
@@ -427,6 +434,7 @@ impl InternalNode {
 
     /// Copies all of an entry except its versions.
     fn copy_entry(&mut self, source: usize, target: usize) {
+        // Versions belong to the place: readers compare them with those of their line.
         let Range { start, end } = self.layout.entry(source);
         let target = self.layout.entry(target).start + SEPARATOR;
         self.bytes.copy_within(start + SEPARATOR..end, target);

@@ -137,13 +137,12 @@ impl PoolLeafLayout {
         is_in_a_line(&self.entry(slot))
     }
 
-    /// Returns the first slot in which a key may be: [`home`], if leaves are hash tables. In those
-    /// without hop bitmaps no neighborhood wraps around the end, because that would cost a reader
-    /// another message.
+    /// Returns the first slot in which a key may be: [`home`], if leaves are hash tables.
     pub fn home(&self, key: &[u8]) -> usize {
         match self.geometry.shape().arrangement {
             Arrangement::Hopscotch => home(key, self.span()),
             Arrangement::Neighborhood => {
+                // No neighborhood wraps around the end, which would cost a reader another message.
                 let neighborhood = self.geometry.shape().neighborhood;
                 home(key, self.span() + 1 - neighborhood)
             }
@@ -185,6 +184,7 @@ impl PoolLeafLayout {
             return self.whole();
         }
         let (first, wrapped) = slots.ranges();
+        // Slots on both sides of the end include slot 0, which follows a replica.
         if wrapped.is_some() {
             let wrapped = wrapped.map(|range| self.entries_and_replica(range));
             return NodeSegments::new(self.entries_and_replica(first), wrapped);
@@ -195,6 +195,8 @@ impl PoolLeafLayout {
             return NodeSegments::new(self.entries_and_replica(first), None);
         }
         if self.groups() == 1 {
+            // The only replica may be far away, so it is a segment of its own, read in the same
+            // round trip.
             let metadata = NodeSegment::new(self.replica(0));
             return NodeSegments::new(self.entries_and_replica(first), Some(metadata));
         }
@@ -215,6 +217,7 @@ impl PoolLeafLayout {
             let last = range.end - 1;
             NodeSegment::new(self.entry(range.start).start..self.entry(last).end)
         };
+        // A range that wraps is two messages, but all slots are adjacent without wrapping.
         if slots.count() == self.span() {
             return NodeSegments::new(segment(0..self.span()), None);
         }
@@ -270,6 +273,7 @@ impl PoolLeafLayout {
 
     /// Returns the decoded bytes of the replica in front of a group.
     fn replica(&self, group: usize) -> Range<usize> {
+        debug_assert!(group < self.groups());
         let start = group * self.group_bytes();
         start..start + self.replica_bytes
     }
@@ -301,6 +305,7 @@ impl PoolLeafLayout {
 
     /// Returns the decoded bytes of the entry of a slot.
     fn entry(&self, slot: usize) -> Range<usize> {
+        debug_assert!(slot < self.span(), "a leaf has no slot {slot}");
         let start = (self.group(slot) + 1) * self.replica_bytes + slot * self.entry_bytes;
         start..start + self.entry_bytes
     }
@@ -331,6 +336,7 @@ impl Objects for PoolLeafLayout {
 
 /// Returns true if decoded bytes, at least one, are in one line.
 fn is_in_a_line(decoded: &Range<usize>) -> bool {
+    debug_assert!(!decoded.is_empty());
     let wire = wire_offset(decoded.start)..wire_offset(decoded.end);
     let line = LINE_BYTES as usize;
     wire.start / line == (wire.end - 1) / line
@@ -430,6 +436,7 @@ impl PoolLeaf {
     /// Returns the hop bitmap of a slot. It has the lower H bits, for neighborhoods of H slots. Bit
     /// H − 1 − i is set if the key in the slot i further on hashes to this one.
     pub fn hop_bitmap(&self, home: usize) -> u16 {
+        debug_assert!(self.layout.has_bitmaps());
         let bytes = &self.bytes[self.entry_part(home, HOP_BITMAP)];
         u16::from_le_bytes([bytes[0], bytes[1]])
     }
@@ -498,6 +505,7 @@ impl PoolLeaf {
 
     /// Puts a key and a value into a slot.
     pub(crate) fn put(&mut self, slot: usize, key: &[u8], value: &[u8]) {
+        debug_assert!(!is_empty_key(key), "zeros mark an empty slot");
         let (key_range, value_range) = (self.key_range(slot), self.value_range(slot));
         self.bytes[key_range].copy_from_slice(key);
         self.bytes[value_range].copy_from_slice(value);
@@ -523,6 +531,7 @@ impl PoolLeaf {
     }
 
     pub(crate) fn set_hop_bitmap(&mut self, home: usize, bitmap: u16) {
+        debug_assert!(self.layout.has_bitmaps());
         let range = self.entry_part(home, HOP_BITMAP);
         self.bytes[range].copy_from_slice(&bitmap.to_le_bytes());
     }

@@ -80,11 +80,13 @@ impl LockWordLayout {
 
     /// Returns the bucket of a slot.
     pub fn bucket(&self, slot: usize) -> usize {
+        debug_assert!(slot < self.span);
         slot * self.buckets / self.span
     }
 
     /// Returns the slots of a bucket.
     pub fn slots(&self, bucket: usize) -> Range<usize> {
+        debug_assert!(bucket < self.buckets);
         let first = |bucket: usize| (bucket * self.span).div_ceil(self.buckets);
         first(bucket)..first(bucket + 1)
     }
@@ -97,6 +99,10 @@ impl LockWordLayout {
     /// Returns the word that shows a bucket as full, or not.
     #[must_use]
     pub fn with_full(&self, word: LockWord, bucket: usize, full: bool) -> LockWord {
+        debug_assert!(
+            bucket < self.buckets,
+            "other bits are the index, or the lock"
+        );
         LockWord(word.0 & !(1 << bucket) | u64::from(full) << bucket)
     }
 
@@ -108,6 +114,7 @@ impl LockWordLayout {
     /// Returns the word with another slot for the greatest key.
     #[must_use]
     pub fn with_max_slot(&self, word: LockWord, slot: usize) -> LockWord {
+        debug_assert!(slot as u64 >> self.index_bits() == 0, "the held bit stays");
         let vacancy = (1 << self.buckets) - 1;
         LockWord(word.0 & (HELD_BIT | vacancy) | (slot as u64) << self.buckets)
     }
@@ -125,12 +132,12 @@ impl LockWordLayout {
     /// Returns the slots from `home` to the end of the first bucket with an empty one, which an
     /// insert must read. Returns `None` if the word shows all as full.
     ///
-    /// A bucket that begins before `home` and reaches beyond it is skipped, because its empty slot
-    /// may be before `home`; if there is no other, the whole leaf must be read. Ranges wrap, unlike
-    /// in the public implementation of CHIME, which also skips all buckets behind the end of the
-    /// leaf and so reads whole leaves.
+    /// Ranges wrap, unlike in the public implementation of CHIME, which skips all buckets behind
+    /// the end of the leaf and so reads whole leaves.
     pub fn hop_range(&self, word: LockWord, home: usize) -> Option<LeafSlotRange> {
         let leaf = LeafSlotRange::new(home, self.span, self.span);
+        // A bucket that begins before `home` and reaches beyond it is skipped, because its empty
+        // slot may be before `home`. If there is no other, the whole leaf must be read.
         let split = self.slots(self.bucket(home)).start < home;
         let first = self.bucket(home) + usize::from(split);
         let candidates = self.buckets - usize::from(split);
@@ -156,6 +163,7 @@ impl LockWordLayout {
         let full = written.iter().fold(word, |word, slot| {
             self.with_full(word, self.bucket(slot), true)
         });
+        // Fetched slots come last: a written bucket is full only as far as the writer knows.
         let empty = fetched.iter().filter(|&slot| is_empty(slot));
         empty.fold(full, |word, slot| {
             self.with_full(word, self.bucket(slot), false)

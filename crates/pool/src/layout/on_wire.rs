@@ -20,6 +20,8 @@ impl OnWire {
     /// Creates the position of the bytes from a decoded offset on. Returns `None` if the offset is
     /// in none of the segments.
     pub fn new(decoded: usize, segments: &NodeSegments) -> Option<OnWire> {
+        // Segments follow each other in the buffer, each from the offset where it begins in the
+        // node.
         let mut before = 0;
         for segment in segments.iter() {
             let wire = segment.wire();
@@ -46,6 +48,7 @@ impl OnWire {
     #[inline]
     pub fn word(self, wire: &[u8]) -> u64 {
         let rest = &wire[self.at as usize..];
+        debug_assert!(rest.len() >= WORD, "the bytes end before the word does");
         let lower = rest
             .first_chunk()
             .map_or(0, |word| u64::from_le_bytes(*word));

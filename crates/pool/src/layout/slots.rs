@@ -29,6 +29,7 @@ impl LeafSlotRange {
     /// Returns the shortest run of slots of this one with all of `slots`, of which there must be
     /// one.
     pub(crate) fn around(&self, slots: &[usize]) -> LeafSlotRange {
+        debug_assert!(!slots.is_empty());
         let mut distances: Vec<usize> = slots.iter().map(|&slot| self.distance(slot)).collect();
         distances.sort_unstable();
         let (first, last) = (distances[0], distances[distances.len() - 1]);

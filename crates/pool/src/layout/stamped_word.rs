@@ -58,6 +58,7 @@ impl StampedLayout {
     /// Returns the word with another slot for the greatest key.
     #[must_use]
     pub fn with_max_slot(&self, word: LockWord, slot: usize) -> LockWord {
+        debug_assert!(slot as u64 <= low(self.index_bits));
         replaced(word, 0, self.index_bits, slot as u64)
     }
 
@@ -100,6 +101,7 @@ const fn low(bits: u32) -> u64 {
 }
 
 fn replaced(word: LockWord, shift: u32, bits: u32, by: u64) -> LockWord {
+    debug_assert!(shift + bits < u64::BITS, "the held bit stays");
     let mask = low(bits);
     LockWord::from_bits(word.to_bits() & !(mask << shift) | (by & mask) << shift)
 }

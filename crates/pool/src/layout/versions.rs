@@ -127,6 +127,7 @@ pub struct NodeSegment {
 impl NodeSegment {
     /// Creates the segment of these decoded bytes, which must be whole objects.
     pub fn new(decoded: Range<usize>) -> NodeSegment {
+        debug_assert!(!decoded.is_empty());
         NodeSegment { decoded }
     }
 
@@ -143,6 +144,7 @@ impl NodeSegment {
     /// Returns the starts of the lines in it that begin with a byte of versions.
     fn line_starts(&self) -> impl Iterator<Item = usize> + use<> {
         let wire = self.wire();
+        // The first line begins with the versions of the first object, and needs no others.
         let first = wire.start.max(LINE).next_multiple_of(LINE);
         (first..wire.end).step_by(LINE)
     }
@@ -212,6 +214,7 @@ impl NodeSegment {
         let of_object = |decoded: usize| versions_at(payload_offset(decoded));
 
         let mut object = self.decoded.start;
+        // Segments of one node were read in one round trip, so they must be of one write.
         let expected = *node_version.get_or_insert_with(|| of_object(object).node());
         let is_of_node =
             |versions: Versions| versions.node() == expected || !Check::NodeVersions.is_made();

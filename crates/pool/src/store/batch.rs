@@ -15,14 +15,17 @@ use nearfield_core::plan::{
 use nearfield_core::{
     Batch, BatchInput, BatchOutput, IndexOperation, OperationError, ScanDirection,
 };
+use nearfield_fabric::recovery::redo;
 use nearfield_fabric::{Endpoint, FabricError};
 use std::cell::RefCell;
 use std::ops::Bound;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Maximum number of changes at once: a client has room for their locks. Each holds up to three of
-/// a node, and [`redo`](nearfield_fabric::recovery::redo) allows 62.
+/// Maximum number of changes at once: a client has room for their locks. Each holds up to
+/// [`LOCKS_OF_A_CHANGE`] of a node.
 const CHANGES_MAX: usize = 16;
+const LOCKS_OF_A_CHANGE: usize = 3;
+const _: () = assert!(CHANGES_MAX * LOCKS_OF_A_CHANGE <= redo::SLOTS_MAX);
 
 /// Maximum number of keys that one post reads. More would save little, and would wait for each
 /// other.
@@ -88,12 +91,14 @@ impl<'b, F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, 'b, F, E> {
     fn all(&self, in_flight: usize) {
         let (reads, others) = self.groups.split();
         let together = in_flight.min(TOGETHER_MAX);
+        debug_assert!(together > 0, "some operation is always in flight");
         let left = RefCell::default();
         run_all(
             reads.chunks(together),
             in_flight.div_ceil(together),
             |groups| self.read_each(groups, &left),
         );
+        // The groups of a phase are independent, so reads may come before changes.
         run_all(left.into_inner(), in_flight, |group| self.read_rest(group));
         let width = match others.iter().any(|group| group.kind() == GroupKind::Change) {
             true => in_flight.min(CHANGES_MAX),
@@ -207,6 +212,8 @@ impl<'b, F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, 'b, F, E> {
         let decide = async |slot: Option<&[u8]>| {
             let held = slot.map(|slot| client.codec.decode_value(slot));
             let read;
+            // A long value costs a round trip under the lock, so it is read only if an operation
+            // compares it.
             let value = match held {
                 Some(StoreSlotValue::Inline(value)) => Some(value),
                 Some(StoreSlotValue::Outside(block)) if has_to_compare => {
@@ -262,6 +269,7 @@ impl<'b, F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, 'b, F, E> {
             Ok(before) => before,
             Err(PoolError::Fabric(error @ FabricError::OutOfMemory { .. })) => {
                 // The tree could not grow: an operation that adds an entry is refused.
+                // Only an operation that sets a value can have needed memory.
                 let first_set = positions.clone().find(|&at| value_set(input, at).is_some());
                 let position = first_set.unwrap_or(group.first());
                 let error = self.no_room(position, &error);
@@ -297,6 +305,7 @@ impl<'b, F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, 'b, F, E> {
                 let endpoint = client.tree.endpoint();
                 let value = async {
                     let value = client.blocks.read(endpoint, block).await?;
+                    // No slot refers to it any more, but other clients may be about to read it.
                     if fate != Fate::Before {
                         client.blocks.retire(endpoint, reading, block).await?;
                     }

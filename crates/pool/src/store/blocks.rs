@@ -115,9 +115,13 @@ fn memory_bytes(bytes: u32) -> u64 {
     let bytes = u64::from(bytes).max(1);
     let step = match bytes {
         0..=EXACT_BYTES => 64,
+        // An eighth of the power of two below: at most that much is wasted, and there are eight
+        // lengths between two powers.
         _ => bytes.next_power_of_two() / 16,
     };
-    bytes.next_multiple_of(step)
+    let memory = bytes.next_multiple_of(step);
+    debug_assert!(memory.is_multiple_of(64), "blocks are whole lines");
+    memory
 }
 
 impl ValueBlockAllocator {
@@ -145,6 +149,7 @@ impl ValueBlockAllocator {
     ) -> Result<StoreValueBlock, PoolError> {
         let bytes = value.len() as u32;
         let memory = memory_bytes(bytes);
+        // A spare block was never published, so no other client reads it.
         let spare = {
             let mut spare = self.spare.borrow_mut();
             let fits = |block: &StoreValueBlock| memory_bytes(block.bytes) == memory;
@@ -164,6 +169,7 @@ impl ValueBlockAllocator {
         endpoint: &impl Endpoint,
         bytes: u64,
     ) -> Result<GlobalAddress, PoolError> {
+        // A silent process delays the epochs for a lease, after which it is expelled.
         let until = endpoint.now() + LEASES_OF_WAITING * LEASE;
         loop {
             if let Some(memory) = &self.memory
@@ -175,8 +181,8 @@ impl ValueBlockAllocator {
                 Err(FabricError::OutOfMemory { .. })
                     if self.has_retired() && endpoint.now() < until =>
                 {
-                    // A silent process delays it for a lease.
                     endpoint.sleep(WAIT).await;
+                    // Each entry advances the epochs, if it is time.
                     drop(self.enter(endpoint).await?);
                 }
                 allocated => return Ok(allocated?),

@@ -75,6 +75,7 @@ impl SlotRange {
 
     /// Creates the range from one slot to another.
     pub fn of_slots(low: &[u8], high: &[u8]) -> SlotRange {
+        debug_assert!(low.len() == high.len() && low <= high);
         let slot = |key: &[u8]| {
             let mut slot = SlotKey::zero(key.len());
             slot.copy_from_slice(key);
@@ -107,7 +108,9 @@ impl<E: Endpoint> PoolStoreClient<E> {
         mut found: impl FnMut(usize, Option<&[u8]>),
     ) -> SmallVec<[usize; 4]> {
         let endpoint = self.tree.endpoint();
-        // If the nodes cannot be reached, that is reported when keys are read one by one.
+        // The guard comes before the slots: a block that a slot names then stays as it is until the
+        // guard ends. If the nodes cannot be reached, that is reported when keys are read one by
+        // one.
         let Ok(reading) = self.blocks.enter(endpoint).await else {
             return (0..keys.len()).collect();
         };
@@ -200,6 +203,7 @@ impl<E: Endpoint> PoolStoreClient<E> {
             let reading = self.blocks.enter(self.tree.endpoint()).await?;
             let mut found = self.piece(range, wanted, direction).await?;
             let is_certain = self.read_values(&mut found).await?;
+            // Values in slots were read with them, so only blocks need the guard.
             if is_certain || reading.is_valid(self.tree.endpoint()).await? {
                 return Ok(found);
             }
@@ -283,6 +287,7 @@ fn behind(
     direction: ScanDirection,
 ) -> Option<SlotRange> {
     let SlotRange { mut low, mut high } = range;
+    // A piece that is shorter than requested ends the index.
     let is_all = found.len() < wanted;
     let within = |(key, _): &Entry| match direction {
         ScanDirection::Ascending => key[..] <= high[..],

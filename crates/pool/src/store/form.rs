@@ -154,8 +154,13 @@ impl Codec {
     /// Returns the key of a slot, for a key that is not too long.
     #[inline]
     pub fn encode_key(&self, key: &[u8]) -> SlotKey {
+        debug_assert!(
+            key.len() <= self.key_bytes_max,
+            "the length has a place of its own"
+        );
         let mut slot = SlotKey::zero(self.slot_key_bytes());
         slot[..key.len()].copy_from_slice(key);
+        // The length and one: the slot of the empty key is not all zeros, which mark an empty slot.
         let suffix = (key.len() as u16 + 1).to_be_bytes();
         slot[self.key_bytes_max..].copy_from_slice(&suffix[2 - self.suffix_bytes()..]);
         slot
@@ -167,6 +172,7 @@ impl Codec {
         let suffix = suffix
             .iter()
             .fold(0, |all, &byte| all << 8 | usize::from(byte));
+        // Memory may be damaged, and no length in it leads beyond the key.
         &key[..suffix.saturating_sub(1).min(key.len())]
     }
 
@@ -195,6 +201,7 @@ impl Codec {
 
     /// Returns the value of a slot that has room for it.
     pub fn encode_inline(&self, value: &[u8]) -> Vec<u8> {
+        debug_assert!(!self.is_outside(value));
         let mut slot = vec![0; self.slot_value_bytes()];
         if self.inline_bytes_max.is_none() {
             slot.copy_from_slice(value);
@@ -207,6 +214,7 @@ impl Codec {
 
     /// Returns the value of a slot that refers to a block.
     pub fn encode_block(&self, block: StoreValueBlock) -> Vec<u8> {
+        debug_assert!(self.inline_bytes_max.is_some(), "words have no blocks");
         let mut slot = vec![0; self.slot_value_bytes()];
         slot[0] = IN_BLOCK;
         slot[1..5].copy_from_slice(&block.bytes.to_le_bytes());

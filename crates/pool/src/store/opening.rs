@@ -102,6 +102,7 @@ async fn check_membership(endpoint: &impl Endpoint, nodes: &[NodeId]) -> Result<
         if position == 0 {
             identity = found.identity;
         }
+        // The first node decides to which pool the others must belong.
         let expected = PoolMembershipRecord::of(identity, position, nodes.len());
         if found == expected && identity != 0 {
             continue;
@@ -127,6 +128,7 @@ async fn found_pool(
     identity: u64,
 ) -> Result<(), PoolError> {
     for &node in nodes {
+        // All nodes are checked before one is written, so that a refusal leaves them as they were.
         let found = PoolMembershipRecord::read(endpoint, node).await?.identity;
         if found != 0 && found != before {
             let found = "it belongs to another pool, whose first node is not named".to_owned();
@@ -159,6 +161,7 @@ pub(super) async fn create_or_open<E: Endpoint>(
 ) -> Result<ChimeTree<E>, PoolError> {
     let first = nodes.first().copied().unwrap_or_default();
     let state = GlobalAddress::new(first, STATE_AT);
+    // A number of this creator's own, by which others see that a creator is still the same.
     let mine = rand::rng().random_range(1..READY);
     let mut expected = 0;
     let mut since = endpoint.now();
@@ -185,6 +188,7 @@ pub(super) async fn create_or_open<E: Endpoint>(
         } else {
             seen
         };
+        // Each creator has the whole time.
         since = endpoint.now();
     }
     if let Err(error) = found_pool(&endpoint, nodes, expected, mine).await {
@@ -195,6 +199,7 @@ pub(super) async fn create_or_open<E: Endpoint>(
     let made = ChimeTree::create(endpoint, nodes, header(first), node).await;
     match made {
         Ok(tree) => {
+            // The state becomes ready last, when tree and blocks are there.
             BlockMemory::create(tree.endpoint(), blocks(first)).await?;
             tree.endpoint().compare_swap(state, mine, READY).await?;
             Ok(tree)

@@ -75,6 +75,8 @@ impl<E: Endpoint> PoolStoreClient<E> {
     async fn put(&self, key: &SlotKey, value: &[u8]) -> Result<(), StorePutError> {
         let endpoint = self.tree.endpoint();
         let (slot, block) = self.place(value).await.map_err(StorePutError::Before)?;
+        // Taken after the value is placed, which may wait for memory: no guard may be held during
+        // such a wait.
         let reading = self
             .blocks
             .enter(endpoint)

@@ -61,6 +61,7 @@ impl PoolProgramExecutor for ProgramConnection {
         self.refused = match &run {
             Ok(_) => None,
             Err(why) => {
+                // A connection that has failed is made again at the next try.
                 self.made = None;
                 Some((Instant::now(), why.clone()))
             }
