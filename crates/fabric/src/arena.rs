@@ -70,6 +70,8 @@ impl FabricArena {
             node: NodeId::default(),
             bytes,
         };
+        // The first turns pass over nodes that were full lately. The second ones ask these, too,
+        // before memory counts as exhausted.
         for attempt in 0..2 * nodes {
             let turn = self.turn.replace(self.turn.get() + 1);
             let number = turn % nodes;
@@ -103,6 +105,7 @@ impl FabricArena {
                     bytes: rest.bytes - length,
                     ..rest
                 };
+                debug_assert!(rest.next.offset().is_multiple_of(self.alignment));
                 return Ok(rest.next);
             }
             if length > self.chunk_bytes / 2 {
@@ -131,6 +134,10 @@ impl FabricArena {
         node: NodeId,
         bytes: u64,
     ) -> Result<GlobalAddress, FabricError> {
+        debug_assert!(
+            bytes.is_multiple_of(LINE_BYTES) && self.alignment.is_multiple_of(LINE_BYTES)
+        );
+        // A node aligns to lines only, so the piece may begin up to this much later.
         let margins = self.alignment - LINE_BYTES;
         let all = endpoint.allocate(node, bytes + margins).await?;
         let before = all.offset().next_multiple_of(self.alignment) - all.offset();

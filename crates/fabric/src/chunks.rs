@@ -44,7 +44,8 @@ impl Chunks {
         if room > length {
             self.free.insert(offset + length, room - length);
         }
-        self.allocated.insert(offset, length);
+        let former = self.allocated.insert(offset, length);
+        debug_assert!(former.is_none(), "free memory is not allocated");
         Some(offset)
     }
 
@@ -58,10 +59,13 @@ impl Chunks {
         let Some((&first, &whole)) = allocated else {
             return false;
         };
+        // Clients may free parts, and may be wrong, so that only what one allocation holds is
+        // freed.
         let (end, whole_end) = (offset.saturating_add(length), first + whole);
         if !offset.is_multiple_of(LINE_BYTES) || end > whole_end {
             return false;
         }
+        // The parts before and behind stay allocated.
         self.allocated.remove(&first);
         if first < offset {
             self.allocated.insert(first, offset - first);
@@ -75,6 +79,8 @@ impl Chunks {
 
     /// Adds a free part and merges it with its neighbours.
     fn join(&mut self, mut start: u64, mut length: u64) {
+        debug_assert!(length > 0 && start.is_multiple_of(LINE_BYTES));
+        debug_assert!(!self.free.contains_key(&start), "memory is freed once");
         if let Some(after) = self.free.remove(&(start + length)) {
             length += after;
         }

@@ -86,6 +86,7 @@ impl<E: Endpoint> Endpoint for CountingEndpoint<E> {
     }
 
     async fn post(&self, verbs: &mut [FabricVerb<'_>]) -> Result<(), FabricError> {
+        // Counted before it is made: a post that fails has been sent as well.
         self.note_post(verbs);
         self.endpoint.post(verbs).await
     }

@@ -7,6 +7,7 @@ use crate::address::LINE_BYTES;
 #[inline]
 pub fn prefetch<T: ?Sized>(value: &T) {
     let start = std::ptr::from_ref(value).cast::<u8>();
+    // A value that begins within a line reaches into one more line than its size shows.
     let within = start.addr() % LINE_BYTES as usize;
     let first = start.wrapping_sub(within);
     for offset in (0..within + size_of_val(value)).step_by(LINE_BYTES as usize) {

@@ -90,6 +90,7 @@ fn parse(text: &str) -> Result<NodeAddress, &'static str> {
 
 fn host_and_port(text: &str) -> Result<NodeAddress, &'static str> {
     let (host, port) = text.rsplit_once(':').ok_or("a port must follow the host")?;
+    // The parser of numbers accepts a sign.
     let digits = port.bytes().all(|byte| byte.is_ascii_digit());
     let port = port.parse().ok().filter(|&port| digits && port != 0);
     let port = port.ok_or("a port is a number from 1 to 65535")?;
@@ -101,6 +102,7 @@ fn host_and_port(text: &str) -> Result<NodeAddress, &'static str> {
             let address: Ipv6Addr = inner
                 .parse()
                 .map_err(|_| "the brackets do not contain an IPv6 address")?;
+            // The canonical text, so that equal addresses compare as equal.
             address.to_string()
         }
         None if host.contains(':') => return Err("an IPv6 address must be in brackets"),

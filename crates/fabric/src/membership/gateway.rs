@@ -101,6 +101,7 @@ enum EtcdRequestFailure {
 
 impl Gateway {
     pub fn new(members: &EtcdMembers) -> Gateway {
+        debug_assert!(!members.0.is_empty(), "a list has at least one entry");
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             // Members are neighbours, and a proxy might break a watch.
@@ -131,6 +132,7 @@ impl Gateway {
         let deadline = Instant::now() + patience;
         loop {
             let mut tried = String::new();
+            // Begins with the member that responded last, because each dead one costs two seconds.
             let first = self.preferred.load(Ordering::Relaxed);
             for turn in 0..self.members.0.len() {
                 let place = (first + turn) % self.members.0.len();
@@ -176,12 +178,14 @@ impl Gateway {
         let answer: Option<Value> = serde_json::from_str(&text).ok();
         match (status, answer) {
             (200, Some(answer)) => Ok(answer),
+            // A member without a leader, or one that starts: others, or a later try, may succeed.
             (500.., answer) => {
                 let message = answer.as_ref().map_or("no reason", message);
                 Err(EtcdRequestFailure::Transient(format!(
                     "status {status}, {message}"
                 )))
             }
+            // The request itself is wrong for etcd, and so it is for all members.
             (400.., Some(answer)) if answer.get("code").is_some() => {
                 Err(EtcdRequestFailure::Final(MembershipError::Refused {
                     request,
@@ -234,6 +238,7 @@ impl Gateway {
         if response.status() != 200 {
             return Err(());
         }
+        // A peer may send a line without an end.
         let reader = response.into_body().into_reader().take(MAX_WATCH_BYTES);
         for line in BufReader::new(reader).lines() {
             // The time has passed, or the member has gone.
@@ -286,6 +291,8 @@ pub(super) fn decoded(value: &Value, field: &str) -> Vec<u8> {
 
 /// Returns the first key after all that begin with `prefix`, which ends in a slash.
 pub(super) fn end_of(prefix: &str) -> String {
+    debug_assert!(prefix.ends_with('/'));
+    // `0` is the byte after `/`.
     format!("{}0", prefix.strip_suffix('/').unwrap_or(prefix))
 }
 

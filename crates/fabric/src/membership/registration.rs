@@ -120,12 +120,14 @@ impl Reservation {
                 bytes: Some(bytes),
                 incarnation: self.incarnation,
             },
+            // The lease in etcd is of whole seconds.
             lease: Duration::from_secs(self.lease.as_secs()),
         };
         let registry = NodeRegistry {
             gateway: &self.gateway,
             patience: PATIENCE,
         };
+        debug_assert!(LEASE_SECONDS.contains(&registered.lease.as_secs()));
         let lease = registry.announce(&registered)?;
         let node = registered.node.clone();
         let (stop, stopped) = channel();
@@ -155,6 +157,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
+        // The pause of the thread ends at once when its channel does.
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             // The thread panics only if `notice` panics, which has reported it.
@@ -185,6 +188,7 @@ impl<N: FnMut(RegistrationEvent)> RegistrationThread<N> {
             pause = match self.renew(&registry) {
                 Ok(()) => interval,
                 Err(MembershipError::Unreachable { tried }) => {
+                    // Reported once for each outage, not for each retry.
                     if !std::mem::replace(&mut self.unreachable, true) {
                         let error = MembershipError::Unreachable { tried };
                         (self.notice)(RegistrationEvent::Unreachable(error));
@@ -192,6 +196,7 @@ impl<N: FnMut(RegistrationEvent)> RegistrationThread<N> {
                     RETRY
                 }
                 Err(error) => {
+                    // Retried: the other node may end, and then clients find this one again.
                     (self.notice)(RegistrationEvent::Refused(error));
                     interval
                 }
@@ -215,6 +220,7 @@ impl<N: FnMut(RegistrationEvent)> RegistrationThread<N> {
                 }
                 return Ok(());
             }
+            // Forgotten first: if the next request fails, this lease is not renewed again.
             self.lease = None;
         }
         self.lease = Some(registry.announce(&self.registered)?);

@@ -113,6 +113,7 @@ impl NodeRegistry<'_> {
             };
             let key = number_key(number);
             let done = self.transaction(
+                // Both must still be absent, so that a name has one number and a number one name.
                 &[(&name_key, 0), (&key, 0)],
                 json!([
                     put(&name_key, &number.0.to_string(), None),
@@ -171,6 +172,7 @@ impl NodeRegistry<'_> {
             let mut revision = 0;
             if let Some(entry) = present {
                 let other = LeasedMember::from_json(&key, &node.name, &entry.value)?;
+                // The own record of an earlier try, whose confirmation was lost, may be replaced.
                 if other.node.incarnation != node.incarnation {
                     return Err(MembershipError::NameTaken {
                         name: node.name.clone(),
@@ -180,6 +182,7 @@ impl NodeRegistry<'_> {
                 revision = entry.mod_revision;
             }
             let put = put(&key, &registered.to_json(), Some(lease));
+            // Compares the revision that was read: another process may have registered meanwhile.
             if self.transaction(&[(&key, revision)], json!([put]))? {
                 return Ok(lease);
             }
@@ -190,6 +193,7 @@ impl NodeRegistry<'_> {
     pub fn keep_alive(&self, lease: LeaseId) -> Result<bool, MembershipError> {
         let body = json!({"ID": lease.0.to_string()});
         let answer = self.call("lease/keepalive", &body)?;
+        // The gateway wraps the replies of streams.
         let result = answer.get("result").unwrap_or(&answer);
         Ok(unsigned(result, "TTL") > 0)
     }
@@ -298,6 +302,7 @@ fn number_of(entry: &EtcdEntry) -> Result<NodeId, MembershipError> {
 }
 
 fn lowest_free(taken: &[EtcdEntry]) -> Option<NodeId> {
+    // A set, because there may be tens of thousands.
     let taken: BTreeSet<_> = taken.iter().map(|entry| entry.key.as_str()).collect();
     (0..=u16::MAX)
         .map(NodeId)

@@ -153,6 +153,7 @@ impl NodeMembership {
             // The receiver exists, so the send cannot fail.
             let _ = sender.send(change);
         }
+        // Under the same lock as the list, so that no change falls in between.
         view.subscribers.push(sender);
         receiver
     }
@@ -179,6 +180,7 @@ impl MembershipView {
             };
             match before.remove(&node.name) {
                 Some(former) if former.node == node => {}
+                // Another incarnation has other memory, so for clients the former node is lost.
                 Some(former) => {
                     changes.push(MembershipChange::Lost(former.node));
                     changes.push(MembershipChange::Found(node.clone()));
@@ -191,6 +193,7 @@ impl MembershipView {
             let lost = before
                 .into_values()
                 .map(|known| MembershipChange::Lost(known.node));
+            // Losses come first, because a found node may have the number of a lost one.
             changes.splice(0..0, lost);
         } else {
             self.nodes.extend(before);
@@ -230,6 +233,7 @@ impl Follower {
             patience: Duration::ZERO,
         };
         while !self.shared.view().ended {
+            // Read without the lock: a request may take seconds.
             let listing = registry.list();
             let mut view = self.shared.view();
             let now = Instant::now();

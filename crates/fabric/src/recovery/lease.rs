@@ -106,6 +106,7 @@ pub enum PriorLockState {
 pub fn forward(address: GlobalAddress) -> Option<u64> {
     let node = u64::from(address.node().0);
     let line = address.offset() / LINE_BYTES;
+    // Eight bits are left for the node, and an address has sixteen.
     let fits = node < 1 << (OWNER_SHIFT - LINE_BITS)
         && line < 1 << LINE_BITS
         && address.offset().is_multiple_of(LINE_BYTES);
@@ -194,8 +195,11 @@ impl Locker {
     pub(crate) fn next_word(&self) -> u64 {
         let number = self.acquisitions.get() + 1;
         self.acquisitions.set(number);
+        // A number that wraps would reach the bits of the owner.
         let number = number & ((1 << OWNER_SHIFT) - 1);
-        HELD_BIT | u64::from(self.owner) << OWNER_SHIFT | number
+        let word = HELD_BIT | u64::from(self.owner) << OWNER_SHIFT | number;
+        debug_assert!(owner(word) == self.owner && forwarded(word).is_none());
+        word
     }
 
     /// Takes a lock. Waits while other clients hold it, at most a lease after the last progress of
@@ -243,7 +247,8 @@ impl Locker {
             swap_mask: u64::MAX,
         };
         let mut sleep = FIRST_SLEEP;
-        // The acquisition that is waited for, and the time when it was first seen.
+        // The acquisition that is waited for, and the time when it was first seen. No word of a
+        // held lock is zero.
         let mut seen = (0, endpoint.now());
         loop {
             // Read the clock before the post, because the time of the post must not extend the
@@ -258,6 +263,7 @@ impl Locker {
                 }));
             }
             let now = endpoint.now();
+            // Half a lease before the deadline is the time when the try began.
             let took = now + self.lease / 2 - until;
             if found != seen.0 {
                 // Another client has acquired the lock, so the lease begins again.
@@ -283,12 +289,15 @@ impl Locker {
         first: Option<FabricVerb<'_>>,
         deadline: Duration,
     ) -> Result<Option<LeasedLock>, FabricError> {
+        // Read before the post, as in `wait`.
         let until = endpoint.now() + self.lease / 2;
         let swap = FabricVerb::compare_swap(at, found, word);
         let mut verbs: Vec<FabricVerb<'_>> = first.into_iter().chain([swap]).collect();
         if !endpoint.post_by(deadline, &mut verbs).await? {
             return Ok(None);
         }
+        // The swap comes last, behind the record that must be there before the lock names its
+        // acquisition.
         let now = verbs.last().and_then(FabricVerb::found);
         Ok((now == Some(found)).then_some(LeasedLock {
             word,
@@ -309,10 +318,9 @@ impl BackOff {
 
     /// Returns the sleep of a waiter whose try has just taken `took`. The sleep is at least
     /// `sleep`, which is doubled for the next time.
-    ///
-    /// If the network is slow or saturated, the holder is as slow as this waiter, and a waiter that
-    /// tries too often saturates it further.
     pub fn next(&self, sleep: &mut Duration, took: Duration) -> Duration {
+        // If the network is slow or saturated, the holder is as slow as this waiter, and a waiter
+        // that tries too often saturates it further.
         let patience = took.saturating_mul(PATIENCE * self.fullness(took));
         let slept = (*sleep).max(patience).min(self.longest);
         *sleep = (*sleep * 2).min(self.longest);

@@ -18,6 +18,7 @@ pub fn load(words: &[AtomicU64], offset: usize, into: &mut [u8]) {
     }
     let (chunks, tail) = body.as_chunks_mut::<WORD>();
     for (chunk, word) in chunks.iter_mut().zip(&mut words) {
+        // Relaxed, as in all copies: the fences of the endpoint order whole verbs.
         *chunk = word.load(Ordering::Relaxed).to_le_bytes();
     }
     if !tail.is_empty() {
@@ -60,6 +61,7 @@ fn next<'w>(words: &mut impl Iterator<Item = &'w AtomicU64>) -> &'w AtomicU64 {
 
 /// Loads less than a word, in pieces of constant lengths, which need one instruction each.
 fn load_part(word: &AtomicU64, within: usize, into: &mut [u8]) {
+    debug_assert!(within + into.len() <= WORD);
     let mut rest = word.load(Ordering::Relaxed) >> (8 * within);
     let (fours, into) = into.as_chunks_mut::<4>();
     for four in fours {
@@ -74,11 +76,14 @@ fn load_part(word: &AtomicU64, within: usize, into: &mut [u8]) {
 
 /// Changes some bytes of a word. The others keep their value of that moment.
 fn store_part(word: &AtomicU64, within: usize, bytes: &[u8]) {
+    debug_assert!(within + bytes.len() <= WORD);
     let with = |word: u64| {
         let mut all = word.to_le_bytes();
         all[within..within + bytes.len()].copy_from_slice(bytes);
         u64::from_le_bytes(all)
     };
+    // A plain store of the word would undo a change of its other bytes that another client makes
+    // meanwhile.
     let mut found = word.load(Ordering::Relaxed);
     while let Err(other) =
         word.compare_exchange_weak(found, with(found), Ordering::Relaxed, Ordering::Relaxed)

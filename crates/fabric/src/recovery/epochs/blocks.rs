@@ -42,7 +42,9 @@ impl RetiredAllocations {
     /// Continues with a ring and the entries that another participant has left in it. The last of
     /// them was unlinked by this epoch.
     pub fn take_ring(&mut self, ring: RetirementRing, left: &[RetirementEntry], epoch: u64) {
+        debug_assert!(self.ring.is_none() && self.retired.is_empty() && self.ready.is_empty());
         self.ring = Some(ring);
+        // Taken from the end, so that the first entries are used first.
         self.empty = (0..ring.entries).rev().collect();
         self.empty
             .retain(|number| left.iter().all(|entry| entry.number != *number));
@@ -117,6 +119,8 @@ impl RetiredAllocations {
         let records = (0..count).filter_map(|_| {
             let (epoch, block) = self.waiting.pop_front()?;
             let number = self.empty.pop()?;
+            // Added again once the entries are written: if the task ends before that, the blocks
+            // are lost.
             self.retired_bytes -= block.bytes;
             Some((epoch, number, block))
         });
@@ -130,6 +134,7 @@ impl RetiredAllocations {
         bytes: Option<u64>,
     ) -> Option<(RetirementRing, Vec<(usize, RemoteAllocation)>)> {
         let ring = self.ring?;
+        // The longest blocks free the most memory for a call each.
         let longest = self.ready.keys().next_back();
         let length = bytes.or(longest.copied())?;
         let of_length = self.ready.get_mut(&length)?;
@@ -138,6 +143,8 @@ impl RetiredAllocations {
         if rest == 0 {
             self.ready.remove(&length);
         }
+        debug_assert!(!taken.is_empty(), "a length without blocks is removed");
+        debug_assert!(taken.iter().all(|(_, block)| block.bytes == length));
         self.ready_bytes -= length * taken.len() as u64;
         Some((ring, taken))
     }
@@ -196,6 +203,7 @@ impl Epochs {
         ring.clear(endpoint, numbers.clone()).await?;
         let mut blocks = self.blocks();
         if self.is_registered(registration) {
+            // After another registration these numbers would be of another ring.
             blocks.empty.extend(numbers);
         }
         drop(blocks);

@@ -184,6 +184,7 @@ impl Epochs {
     /// operation, or a scan that is read in parts, should begin again now and then.
     pub fn enter(&self) -> RemoteEpochGuard<'_> {
         loop {
+            // Counted first and checked afterwards, because the epoch may rise in between.
             let registration = self.registration.load(Ordering::SeqCst);
             let epoch = self.local.load(Ordering::SeqCst);
             self.operations(epoch).fetch_add(1, Ordering::SeqCst);
@@ -242,6 +243,7 @@ impl Epochs {
             blocks.waiting()
         };
         self.hurry();
+        // Known to others only in groups: a death loses the group, and a post costs a round trip.
         if waiting < self.options.together {
             return Ok(());
         }
@@ -252,6 +254,7 @@ impl Epochs {
     fn hurry(&self) {
         if self.options.is_eager && self.blocks().oldest().1 >= self.options.retired_bytes {
             let renewed = self.safe_until.load(Ordering::SeqCst);
+            // The slot is safe for half a lease after its last renewal.
             let renewed = renewed.saturating_sub(nanoseconds(self.options.lease / 2));
             let soon = nanoseconds(self.options.lease / EAGER_RENEWALS_PER_LEASE);
             self.due.fetch_min(renewed + soon, Ordering::SeqCst);
@@ -279,6 +282,8 @@ impl Epochs {
         if spare.is_some() {
             return Ok(spare);
         }
+        // A block leaves the ring before it is used again: otherwise, after a death, two clients
+        // would have it.
         let cleared = self.clear_ready(endpoint, Some(bytes)).await?;
         let mut blocks = self.blocks();
         blocks.spare(cleared);
@@ -359,6 +364,7 @@ impl RemoteEpochGuard<'_> {
             if !self.epochs.is_registered(self.registration) {
                 return Ok(false);
             }
+            // Another task makes the turn, which may be about to renew the slot.
             if !self.epochs.turn(endpoint).await? {
                 endpoint.sleep(WAIT).await;
             }
@@ -369,7 +375,8 @@ impl RemoteEpochGuard<'_> {
 impl Drop for RemoteEpochGuard<'_> {
     fn drop(&mut self) {
         let operations = self.epochs.operations(self.epoch.0);
-        operations.fetch_sub(1, Ordering::SeqCst);
+        let before = operations.fetch_sub(1, Ordering::SeqCst);
+        debug_assert!(before > 0, "the guard itself was counted");
     }
 }
 

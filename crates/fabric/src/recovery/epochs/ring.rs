@@ -40,6 +40,7 @@ impl RetirementRing {
         let entries = entries.min(ENTRIES_MAX);
         let bytes = LINE_BYTES + entries as u64 * ENTRY_BYTES;
         let at = endpoint.allocate(node, bytes).await?;
+        // Reused memory would look like entries, and their blocks would be freed.
         let mut empty = vec![0; bytes as usize];
         empty[..WORD_BYTES as usize].copy_from_slice(&(entries as u64).to_le_bytes());
         endpoint.write(at, &empty).await?;
@@ -79,6 +80,8 @@ impl RetirementRing {
             };
             (address != 0 || bytes != 0).then_some(RetirementEntry {
                 number,
+                // An entry is written word by word. With one word missing, the other is no block
+                // that may be freed.
                 block: (address != 0 && bytes != 0).then_some(block),
             })
         });
@@ -101,6 +104,7 @@ impl RetirementRing {
         entries: impl IntoIterator<Item = (usize, RemoteAllocation)>,
     ) -> Result<(), FabricError> {
         let entries = entries.into_iter().map(|(number, block)| {
+            debug_assert!(number < self.entries);
             let words = [block.address.to_bits(), block.bytes];
             (self.entry(number), words.map(u64::to_le_bytes))
         });

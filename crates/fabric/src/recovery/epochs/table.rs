@@ -38,6 +38,7 @@ impl EpochTable {
     }
 
     pub const fn slot(self, number: usize) -> GlobalAddress {
+        debug_assert!(number < 2 * SLOTS, "slots, and behind them rings");
         self.0.plus(LINE_BYTES + number as u64 * WORD_BYTES)
     }
 
@@ -76,6 +77,9 @@ impl ParticipantSlotState {
             ParticipantSlotState::Live(epoch) => (1, epoch),
             ParticipantSlotState::Draining(by) => (2, by.map_or(REST_MASK, |slot| slot as u64)),
         };
+        debug_assert!(rest <= REST_MASK, "an epoch does not reach the count");
+        // Counts changes, so that no word recurs while another client holds the former one for
+        // current.
         let count = ((word >> COUNT_SHIFT) + 1) & COUNT_MASK;
         kind << KIND_SHIFT | count << COUNT_SHIFT | rest
     }
@@ -108,6 +112,7 @@ impl EpochTableSnapshot {
     ) -> Result<(u64, EpochTableSnapshot), FabricError> {
         let mut epoch = [0; WORD_BYTES as usize];
         let mut slots = vec![0; SLOTS * WORD_BYTES as usize];
+        // The epoch is read first, so that it is not newer than the slots.
         let reads = [
             (table.epoch(), &mut epoch[..]),
             (table.slot(0), &mut slots[..]),

@@ -90,15 +90,19 @@ impl Epochs {
         if !self.has_slot() {
             self.sit_down(endpoint).await?;
         }
+        // The renewal comes first: nothing else may take so long that others expel this
+        // participant.
         let Some(scan) = self.renew(endpoint).await? else {
             self.stand_up();
             self.sit_down(endpoint).await?;
             return Ok(true);
         };
+        // Ripened by the words of all participants that were read after the renewal.
         self.blocks().ripen(scan.announced(), self.grace);
         self.adopt(endpoint, &scan).await?;
         self.urge(endpoint, &scan).await?;
         self.record(endpoint).await?;
+        // Memory is freed last, because calls to nodes take long.
         let more = self.give_back(endpoint).await? | self.drain(endpoint, &scan).await?;
         if more {
             self.due.store(0, Ordering::SeqCst);
@@ -117,15 +121,21 @@ impl Epochs {
         let lease = self.options.lease;
         let due = began + lease / RENEWALS_PER_LEASE;
         self.due.store(nanoseconds(due), Ordering::SeqCst);
+        // A post that begins until then takes effect within the other half, before any participant
+        // expels this one.
         let until = nanoseconds(began + lease / 2);
         self.safe_until.store(until, Ordering::SeqCst);
     }
 
     /// Notes the loss of the slot: no guard is safe any more.
     fn stand_up(&self) {
+        debug_assert!(self.has_slot());
         self.safe_until.store(0, Ordering::SeqCst);
         self.due.store(0, Ordering::SeqCst);
+        // Later than the times: a guard that finds its registration unchanged has read times that
+        // belong to it.
         self.registration.fetch_add(1, Ordering::SeqCst);
+        // Other participants free the blocks in the ring.
         self.blocks().leave_ring();
         self.seat().adopted.clear();
     }
@@ -133,6 +143,7 @@ impl Epochs {
     /// Takes a slot: a free one, one whose ring no participant empties, or that of a silent
     /// participant.
     async fn sit_down(&self, endpoint: &impl Endpoint) -> Result<(), EpochError> {
+        debug_assert!(!self.has_slot(), "a participant has one slot");
         let lease = self.options.lease;
         let until = endpoint.now() + lease * LEASES_WITHOUT_SLOT;
         loop {
@@ -145,6 +156,8 @@ impl Epochs {
                     ParticipantSlotState::of(scan.words[*slot]) == ParticipantSlotState::Free
                 };
                 let mut live = scan.live().map(|(slot, _)| slot);
+                // A free slot needs no proof. That of a silent participant is taken last, because
+                // it may still be alive.
                 (0..SLOTS)
                     .find(is_free)
                     .or_else(|| (0..SLOTS).find(|slot| scan.is_orphan(*slot)))
@@ -207,6 +220,8 @@ impl Epochs {
             .collect();
         // The former participant unlinked all of its memory before this epoch was read.
         self.blocks().take_ring(ring, &left, after.epoch);
+        // The registration comes last: a guard that finds it has an epoch and times that belong to
+        // it.
         self.local.store(after.epoch, Ordering::SeqCst);
         self.renewed(began);
         self.registration.fetch_add(1, Ordering::SeqCst);
@@ -224,12 +239,16 @@ impl Epochs {
             let local = self.local.load(Ordering::SeqCst);
             let (slot, word, former, next, announced) = {
                 let mut seat = self.seat();
+                // Only guards of two epochs are not void, so operations of the epoch before have a
+                // counter of their own.
                 let older = self.operations(local.wrapping_sub(1));
                 let announced = match older.load(Ordering::SeqCst) {
                     0 => local,
                     _ => seat.announced,
                 };
                 let next = ParticipantSlotState::Live(announced).after(seat.word);
+                // Noted before the post: if this task ends during it, the next one cannot know if
+                // the slot was renewed.
                 let former = std::mem::replace(&mut seat.attempt, next);
                 (seat.slot, seat.word, former, next, announced)
             };
@@ -241,6 +260,7 @@ impl Epochs {
                 seat.announced = announced;
                 seat.look(&scan, endpoint.now());
                 drop(seat);
+                // Memory may hold anything, but the epoch of this participant never falls.
                 self.local.store(local.max(scan.epoch), Ordering::SeqCst);
                 self.renewed(began);
                 return Ok(Some(scan));
@@ -272,10 +292,13 @@ impl Epochs {
         let (retired, retired_bytes) = self.blocks().oldest();
         let oldest = retired.map(|epoch| epoch + self.grace);
         let wanted = oldest.max(adopted.0).unwrap_or_default();
+        // Each advance makes caches read their entries again, so that little memory does not cause
+        // one.
         if retired_bytes + adopted.1 >= self.options.retired_bytes
             && wanted > scan.epoch
             && scan.announced() >= scan.epoch
         {
+            // A swap: of several participants that advance it at once, one does.
             let at = self.table.epoch();
             endpoint
                 .compare_swap(at, scan.epoch, scan.epoch + 1)
@@ -323,6 +346,7 @@ impl Epochs {
             // Wait until their posts that began in time have taken effect.
             endpoint.settle().await?;
         }
+        // A participant that renews its slot meanwhile has another word, and stays.
         for slot in to_take {
             let word = scan.words[slot];
             let next = ParticipantSlotState::Draining(Some(me)).after(word);
@@ -408,6 +432,8 @@ impl Epochs {
         let some = left.split_off(left.len().saturating_sub(BATCH));
         if let Some(ring) = ring {
             let numbers = some.iter().map(|entry| entry.number);
+            // Emptied before the memory is used again: a death in between loses memory, but never
+            // gives it to two clients.
             ring.clear(endpoint, numbers).await?;
         }
         let blocks: Vec<RemoteAllocation> = some.iter().filter_map(|entry| entry.block).collect();
@@ -445,6 +471,7 @@ impl Epochs {
     /// As [`tend`](Epochs::tend).
     pub async fn leave(&self, endpoint: &impl Endpoint) -> Result<(), EpochError> {
         // Only a safe participant can record waiting blocks.
+        // No other task of the participant may make a turn while the slot is given up.
         while !self.turn(endpoint).await? || self.turning.swap(true, Ordering::SeqCst) {
             endpoint.sleep(WAIT).await;
         }

@@ -138,6 +138,7 @@ impl OwnerTable {
     pub async fn claim(&self, endpoint: &impl Endpoint) -> Result<OwnerNumberClaim, OwnersError> {
         let began = endpoint.now();
         // The last seen word of each slot, and the time when it was first seen.
+        // A slot of zero is free, so it does not matter since when.
         let mut seen = vec![(0, began); usize::from(self.slots)];
         let mut bytes = vec![0; seen.len() * WORD_BYTES as usize];
         loop {
@@ -168,6 +169,7 @@ impl OwnerTable {
             let mut candidates = candidates.into_iter();
             while let Some((_, _, slot, word)) = candidates.next() {
                 if let Some(claim) = self.take(endpoint, slot, word).await? {
+                    // The wait for a lease was long, so it serves the next processes as well.
                     let dead = candidates.filter(|(claimed, ..)| *claimed);
                     self.set_free(endpoint, dead.map(|(_, _, slot, word)| (slot, word)))
                         .await?;
@@ -180,6 +182,7 @@ impl OwnerTable {
                     slots: self.slots,
                 });
             }
+            // Each look must see an unchanged word, so a lease is noticed a sixteenth late at most.
             endpoint.sleep(self.lease / LOOKS_PER_LEASE).await;
         }
     }
@@ -193,6 +196,7 @@ impl OwnerTable {
     ) -> Result<Option<OwnerNumberClaim>, OwnersError> {
         let next = (u64::from(incarnation(word)) + 1) & INCARNATION_MASK;
         let desired = CLAIMED_BIT | next << INCARNATION_SHIFT;
+        // Others count the lease from when they see the word, which is later.
         let began = endpoint.now();
         let found = endpoint.compare_swap(self.slot(slot), word, desired);
         if found.await? != word {
@@ -243,6 +247,7 @@ impl OwnerNumberClaim {
     /// Returns the claimed numbers.
     pub fn numbers(&self) -> Range<u16> {
         let each = self.table.each;
+        debug_assert!(self.slot < self.table.slots);
         self.slot * each..(self.slot + 1) * each
     }
 
@@ -286,6 +291,7 @@ impl OwnerNumberClaim {
             let began = endpoint.now();
             let word = self.word.get();
             let next = beaten(word);
+            debug_assert!(word & CLAIMED_BIT != 0 && next != word);
             let at = self.table.slot(self.slot);
             let found = endpoint.compare_swap(at, word, next).await?;
             if found == word {
@@ -326,6 +332,7 @@ impl OwnerNumberClaim {
         let free = freed(word);
         let at = self.table.slot(self.slot);
         let found = endpoint.compare_swap(at, word, free).await?;
+        // The last beat may have been executed without a confirmation.
         let unheard = beaten(word);
         if found == unheard {
             endpoint.compare_swap(at, unheard, free).await?;

@@ -192,12 +192,15 @@ impl RedoRegion {
     }
 
     fn word(&self) -> u64 {
+        debug_assert!((self.slots.len() as u64) >> (u64::BITS - SLOTS_SHIFT) == 0);
+        debug_assert!((self.slot_bytes as u64 / LINE_BYTES) >> (SLOTS_SHIFT - LINES_SHIFT) == 0);
         (self.slots.len() as u64) << SLOTS_SHIFT
             | (self.slot_bytes as u64 / LINE_BYTES) << LINES_SHIFT
             | (self.at.offset() / LINE_BYTES)
     }
 
     fn slot(&self, number: usize) -> GlobalAddress {
+        debug_assert!(number < self.slots.len());
         self.at.plus(LINE_BYTES + (number * self.slot_bytes) as u64)
     }
 
@@ -253,6 +256,8 @@ impl Redo {
                 Some(mut region) => {
                     let bytes = region.read(endpoint).await?;
                     for (number, slot) in bytes.chunks(region.slot_bytes).enumerate() {
+                        // A lock that still names the acquisition of a record has not been taken
+                        // over, so its change may be unfinished.
                         if let Some(record) = RedoRecord::decode(slot, node)
                             && read_word(endpoint, record.lock).await? == record.word
                         {
@@ -264,6 +269,8 @@ impl Redo {
                 }
                 None => {
                     let region = RedoRegion::allocate(endpoint, node, options).await?;
+                    // The region is all zeros before the directory names it, because others may
+                    // search it from then on.
                     let word = region.word().to_le_bytes();
                     endpoint.write(entry, &word).await?;
                     region
@@ -275,6 +282,8 @@ impl Redo {
             let node = NodeId::default();
             return Err(RedoError::NoDirectory { owner, node });
         };
+        // Each life begins with numbers of its own, so that no record of a former life looks like
+        // one of an acquisition of this one.
         let life = endpoint.add(first.at, 1).await?;
         Ok(Redo {
             owner,
@@ -324,9 +333,13 @@ impl Redo {
             let locked = match self.locker.wait(endpoint, at, reads).await? {
                 LockWaitOutcome::Taken(held) => Some(self.locked(at, held)),
                 LockWaitOutcome::Abandoned(found) => {
+                    // No client died with this lock: it is the other lock that was abandoned, or is
+                    // about to be released.
                     if let Some(node) = forwarded(found) {
                         return Ok(RedoLockOutcome::Forwarded(node));
                     }
+                    // A record must not be written into the slots of a number that another client
+                    // may have by now.
                     if endpoint.now() >= self.until.get() {
                         return Ok(RedoLockOutcome::Expired);
                     }
@@ -377,6 +390,8 @@ impl Redo {
         // needed.
         let spare = usize::from(owner(found) != self.owner);
         let slot = self.slot(endpoint, at, word, spare).await?;
+        // The same change under the new word: at each moment the record belongs to the acquisition
+        // that the lock names.
         let again = RedoRecord {
             word,
             lock: at,
@@ -391,6 +406,7 @@ impl Redo {
             .locker
             .take_over(endpoint, at, found, word, Some(first), self.until.get())
             .await?;
+        // The lock names another acquisition, so no client looks for this record.
         let Some(held) = held else {
             slot.give_back();
             return Ok(None);
@@ -412,6 +428,7 @@ impl Redo {
         let owner = owner(word);
         let directory = self.directories[self.number(node)?];
         let entry = entry(directory, owner, self.owners)?;
+        // An owner without a region has recorded nothing.
         let Some(region) = RedoRegion::of(read_word(endpoint, entry).await?, node) else {
             return Ok(None);
         };
@@ -492,6 +509,8 @@ async fn redo(
     let mut odd = Vec::new();
     for &(to, ref bytes) in &record.writes {
         if bytes.is_empty() {
+            // The dead client may have added one or not. Odd in any case: readers wait until the
+            // change is complete.
             odd.push((to, read_word(endpoint, to).await? | 1));
         }
     }
@@ -559,7 +578,9 @@ impl RedoSlot<'_> {
 
 impl Drop for RedoSlot<'_> {
     fn drop(&mut self) {
-        self.redo.regions.borrow_mut()[self.region].slots[self.number] = self.then;
+        let slot = &mut self.redo.regions.borrow_mut()[self.region].slots[self.number];
+        debug_assert_eq!(*slot, RedoSlotUse::Lock, "a slot has one user");
+        *slot = self.then;
     }
 }
 
@@ -584,13 +605,17 @@ impl RedoLockGuard<'_> {
     /// have the same within seconds. It has the owner, the lowest bits of the number of its life,
     /// and as many bits of the number of the acquisition as fit.
     pub fn stamp(&self, bits: u32) -> u64 {
+        debug_assert!((32..u64::BITS).contains(&bits));
         let word = self.held.word;
         let number_bits = bits - STAMP_OWNER_BITS - STAMP_LIFE_BITS;
         let lowest = |value: u64, bits: u32| value & ((1 << bits) - 1);
+        // Owner 0 counts as 1, so that no stamp is 0.
         let owner = u64::from(owner(word)) + 1;
         let life = lowest(word >> LIFE_SHIFT, STAMP_LIFE_BITS);
         let number = lowest(word, number_bits.min(LIFE_SHIFT));
-        (owner << STAMP_LIFE_BITS | life) << number_bits | number
+        let stamp = (owner << STAMP_LIFE_BITS | life) << number_bits | number;
+        debug_assert!(stamp != 0 && stamp >> bits == 0);
+        stamp
     }
 
     /// Returns the time until which the holder may write the guarded data, and records.
@@ -611,6 +636,7 @@ impl RedoLockGuard<'_> {
         note: &[u8],
     ) -> Result<(GlobalAddress, Vec<u8>), RedoError> {
         let word = self.held.word;
+        // An acquisition keeps its slot, so that a later record replaces the former one.
         let slot = match self.slot.take() {
             Some(slot) => slot,
             None => self.redo.slot(endpoint, self.lock, word, 1).await?,

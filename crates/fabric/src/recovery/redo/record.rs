@@ -49,6 +49,7 @@ impl RedoRecord {
     /// Decodes the record at the beginning of a slot of this node, if it is whole.
     pub fn decode(slot: &[u8], node: NodeId) -> Option<RedoRecord> {
         let place = word_at(slot, 16)?;
+        // A torn length is found by the checksum, which covers it.
         let record = slot.get(..(place as usize & RECORD_BYTES_MAX))?;
         let checksum = xxh3_64(record.get(CHECKSUM_BYTES..)?);
         (word_at(record, 0)? == checksum).then_some(())?;
@@ -87,12 +88,14 @@ pub(super) fn encode(
     let mut record = Vec::with_capacity(bytes);
     record.extend_from_slice(&[0; CHECKSUM_BYTES]);
     record.extend_from_slice(&word.to_le_bytes());
+    debug_assert!(lock.offset().is_multiple_of(WORD_BYTES));
     let place = (lock.offset() / WORD_BYTES) << LENGTH_BITS | bytes as u64;
     record.extend_from_slice(&place.to_le_bytes());
     record.extend_from_slice(&note_length.to_le_bytes());
     record.extend_from_slice(note);
     for &(to, bytes) in writes {
         let mut to = to.to_bits();
+        // A mark has no bytes and so no chunks, but a place in the record.
         let is_mark = bytes.is_empty().then_some(bytes);
         for piece in is_mark
             .into_iter()
@@ -104,6 +107,7 @@ pub(super) fn encode(
             to = to.wrapping_add(piece.len() as u64);
         }
     }
+    debug_assert_eq!(record.len(), bytes, "the slot was chosen by this length");
     let checksum = xxh3_64(&record[CHECKSUM_BYTES..]);
     record[..CHECKSUM_BYTES].copy_from_slice(&checksum.to_le_bytes());
     Ok(record)

@@ -78,6 +78,8 @@ impl<'h> ShmCall<'h> {
             ShmRequest::Allocate { bytes } => (ALLOCATE, 0, bytes),
             ShmRequest::Free { offset, bytes } => (GIVE_BACK, offset, bytes),
         };
+        // Only the owner of a claimed slot writes its words, and the node reads them once they are
+        // published by the state below.
         slot.words[word::KIND].store(kind, Ordering::Relaxed);
         slot.words[word::OFFSET].store(offset, Ordering::Relaxed);
         slot.words[word::BYTES].store(bytes, Ordering::Relaxed);
@@ -100,6 +102,7 @@ impl<'h> ShmCall<'h> {
         }
         let done = self.slot.words[word::DONE].load(Ordering::Relaxed) != 0;
         let answer = self.slot.words[word::ANSWER].load(Ordering::Relaxed);
+        // From here on a drop must not touch the slot, which another client may claim.
         self.taken = true;
         self.slot.state.store(FREE, Ordering::Release);
         Some(done.then_some(answer))
@@ -111,6 +114,7 @@ impl Drop for ShmCall<'_> {
         if self.taken {
             return;
         }
+        // In the order of the states, because the node may reply between the two tries.
         for (from, to) in [(WRITTEN, WITHDRAWN), (ANSWERED, DECLINED)] {
             if change(self.slot, self.process | from, self.process | to) {
                 break;
@@ -142,6 +146,8 @@ impl ShmNodeCalls {
             let process = state >> PHASE_BITS << PHASE_BITS;
             match state - process {
                 WRITTEN => {
+                    // Executed before the state changes: a call that is withdrawn meanwhile is
+                    // undone below.
                     let answer = self.perform(number, slot);
                     slot.words[word::DONE].store(u64::from(answer.is_some()), Ordering::Relaxed);
                     slot.words[word::ANSWER].store(answer.unwrap_or(0), Ordering::Relaxed);
@@ -185,12 +191,14 @@ impl ShmNodeCalls {
     fn perform(&mut self, number: usize, slot: &ShmHeaderLine) -> Option<u64> {
         let read = |word: usize| slot.words[word].load(Ordering::Relaxed);
         let (offset, bytes) = (read(word::OFFSET), read(word::BYTES));
+        // The client of the former call in this slot has taken its memory.
         self.given[number] = None;
         if read(word::KIND) == ALLOCATE {
             let offset = self.chunks.allocate(bytes)?;
             self.given[number] = Some((offset, bytes));
             Some(offset)
         } else {
+            // The words may be wrong: memory that is not allocated is not freed.
             self.chunks.free(offset, bytes).then_some(0)
         }
     }
@@ -198,6 +206,8 @@ impl ShmNodeCalls {
     /// Handles a call whose client no longer waits, and frees the slot.
     fn settle(&mut self, number: usize, slot: &ShmHeaderLine) {
         self.given[number] = None;
+        // Memory that is given back must be freed in any case. No client would own memory that is
+        // allocated.
         if slot.words[word::KIND].load(Ordering::Relaxed) != ALLOCATE {
             self.perform(number, slot);
         }

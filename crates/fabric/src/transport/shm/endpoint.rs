@@ -55,11 +55,13 @@ impl ShmAttachedNode {
         if now.saturating_sub(seen) < CHECK.as_nanos() as u64 {
             return true;
         }
+        // Stored before the look, so that other threads do not look at the same time.
         self.seen.store(now, Ordering::Relaxed);
         !self.object.is_forsaken()
     }
 
     fn word(&self, at: GlobalAddress) -> &AtomicU64 {
+        debug_assert!(at.offset().is_multiple_of(WORD_BYTES));
         &self.object.mapping.words()[(at.offset() / WORD_BYTES) as usize]
     }
 }
@@ -133,6 +135,7 @@ impl ShmEndpoint {
 
     #[inline]
     fn node(&self, node: NodeId) -> Result<&ShmAttachedNode, FabricError> {
+        // Most pools of one machine have one node, which needs no search.
         if let [only] = &*self.nodes
             && only.object.number == node
         {
@@ -146,10 +149,12 @@ impl ShmEndpoint {
     }
 
     fn check_all(&self, verbs: &[FabricVerb<'_>]) -> Result<(), FabricError> {
+        // Checks all verbs before the first one takes effect, so that a post fails as a whole.
         for verb in verbs {
             verb.check(self.node(verb.node())?.object.bytes)?;
         }
         let now = self.now();
+        // Most verbs of a post are of one node, which needs one look.
         let mut last = None;
         for verb in verbs {
             let node = verb.node();
@@ -185,6 +190,7 @@ impl ShmEndpoint {
             }
             changed = true;
         }
+        // A later post, also one of another task, must not read before these changes are visible.
         if changed {
             fence(Ordering::SeqCst);
         }
@@ -201,6 +207,7 @@ impl ShmEndpoint {
         let mut others = Vec::new();
         for (number, verb) in verbs.iter().enumerate() {
             let node = verb.node();
+            // A place in each node suffices for all verbs of the post there.
             if verbs[..number].iter().any(|other| other.node() == node) {
                 continue;
             }
@@ -210,6 +217,8 @@ impl ShmEndpoint {
                 Some(_) => others.push(taken),
             }
         }
+        // The clock is read after the places are taken: `settle` waits for a taken place, however
+        // long the scheduler interrupts this thread.
         if self.now() >= deadline {
             return Ok(false);
         }
@@ -224,6 +233,7 @@ impl ShmEndpoint {
         let until = self.now() + PATIENCE;
         let mut call = None;
         let answered = poll_fn(|context| {
+            // All slots may be in use, so each turn tries it again.
             if call.is_none() && attached.is_up(self.now()) {
                 call = ShmCall::make(header, request);
             }

@@ -82,6 +82,7 @@ impl ShmMapping {
         let bytes = usize::try_from(bytes).ok().filter(|_| fits);
         let bytes = bytes.ok_or(io::ErrorKind::InvalidInput)?;
         let large = LARGE_PAGE_BYTES as usize;
+        // Reserves one large page more than needed, because the system aligns to small pages.
         let reserved = bytes
             .checked_add(large)
             .ok_or(io::ErrorKind::InvalidInput)?;
@@ -97,6 +98,7 @@ impl ShmMapping {
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_FIXED,
         );
+        debug_assert!(start.addr().is_multiple_of(large) && before + bytes <= reserved);
         // SAFETY: `bytes` from `start` on are in the reservation, which no other code knows.
         let mapped = unsafe { libc::mmap(start, bytes, access, flags, object.as_raw_fd(), 0) };
         if mapped == libc::MAP_FAILED {
@@ -134,6 +136,7 @@ impl ShmMapping {
     }
 
     pub fn header(&self) -> &ShmHeader {
+        debug_assert!(self.start.cast::<ShmHeader>().is_aligned());
         // SAFETY: the mapping is at least HEADER_BYTES long, begins at a page and lives as long as
         // `self`. A Header is made of atomics, for which all bytes are values and which may change
         // under shared references. Every access to these bytes, here and in the other processes,
@@ -145,6 +148,7 @@ impl ShmMapping {
     /// Returns the node's memory.
     pub fn words(&self) -> &[AtomicU64] {
         let start = HEADER_BYTES as usize;
+        debug_assert!(start < self.bytes && start.is_multiple_of(size_of::<AtomicU64>()));
         let count = (self.bytes - start) / size_of::<AtomicU64>();
         // SAFETY: `count` words after the header are in the mapping, which begins at a page and
         // lives as long as `self`; HEADER_BYTES is a multiple of 8. All bytes are values of an

@@ -59,6 +59,8 @@ impl ShmObject {
     pub fn create(name: &str, number: NodeId, bytes: u64) -> Result<ShmObject, ShmError> {
         check_name(name)?;
         let file = claim(name)?;
+        // The name exists, so a failure must remove it: clients would wait for the node to become
+        // ready.
         let created = ShmObject::fill(name, file, number, bytes);
         if created.is_err() {
             // The lock excludes other processes, and the failure below is more useful.
@@ -79,6 +81,7 @@ impl ShmObject {
         set(word::BYTES, bytes);
         set(word::NUMBER, u64::from(number.0));
         set(word::PROCESS, u64::from(std::process::id()));
+        // Last: a client that sees this state sees the words of the summary, too.
         summary.state.store(READY, Ordering::Release);
         Ok(ShmObject {
             name: name.to_owned(),
@@ -111,6 +114,7 @@ impl ShmObject {
         let state = summary.state.load(Ordering::Acquire);
         let [magic, version, bytes, number, ..] =
             [0, 1, 2, 3].map(|word: usize| summary.words[word].load(Ordering::Relaxed));
+        // Checked before the magic: the process of a node that starts has not written it yet.
         if state == STARTING && (magic == 0 || magic == MAGIC) {
             return Err(ShmError::NotReady { name: owned() });
         }
@@ -142,6 +146,7 @@ impl ShmObject {
             mapping,
             file,
         };
+        // The process may have died without a change of the state, which leaves the lock free.
         if object.is_ended() || object.is_forsaken() {
             return Err(ShmError::Lost { name: owned() });
         }
@@ -158,6 +163,7 @@ impl ShmObject {
         if self.file.try_lock_shared().is_err() {
             return false;
         }
+        // No process serves this object again: the next one of the name creates its own.
         self.end();
         // The lock is released with the file at the latest.
         let _ = self.file.unlock();

@@ -65,9 +65,12 @@ impl ShmLargePages {
             self.large += 1;
             self.refusals = 0;
         } else {
+            // A kernel may refuse for lack of a free large page, which can pass, so a few refusals
+            // in a row decide.
             self.refusals += 1;
         }
         self.next += 1;
+        debug_assert!(self.large <= self.next && self.next <= self.end);
         true
     }
 }

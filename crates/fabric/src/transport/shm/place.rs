@@ -35,6 +35,7 @@ const NUMBER_MASK: u64 = (1 << START_SHIFT) - 1;
 static ME: LazyLock<u64> = LazyLock::new(|| {
     let process = std::process::id();
     let started = started(process).unwrap_or_default();
+    debug_assert!(u64::from(process) >> (u64::BITS - PROCESS_SHIFT) == 0);
     u64::from(process) << PROCESS_SHIFT | (started & START_MASK) << START_SHIFT
 });
 
@@ -58,10 +59,14 @@ impl PostSlotGuard<'_> {
     pub fn take(header: &ShmHeader) -> PostSlotGuard<'_> {
         let (last, number) = LAST.get();
         let word = *ME | number & NUMBER_MASK;
+        debug_assert_ne!(word, 0, "zero is a free place");
         loop {
+            // Begins at the last place, whose line is probably still in the cache of this
+            // processor.
             for at in (last..PLACES).chain(0..last) {
                 let place = &header.places[at];
                 // The clock is read only after all can see that the place is taken.
+                // A load first: a failing exchange would take the line from its owner.
                 let free = place.0.load(Ordering::Relaxed) == 0;
                 if free
                     && place
@@ -74,7 +79,9 @@ impl PostSlotGuard<'_> {
                     return PostSlotGuard(place);
                 }
             }
+            // Many places at once are those of interrupted threads, which must run to release them.
             thread::yield_now();
+            // Dead processes release nothing.
             for place in &header.places {
                 let word = place.0.load(Ordering::Acquire);
                 has_ended(place, word);

@@ -91,6 +91,10 @@ impl FabricSimulation {
     pub fn add_node(&mut self, bytes: usize) -> NodeId {
         let mut state = self.state.borrow_mut();
         let number = NodeId(state.nodes.len() as u16);
+        debug_assert!(
+            state.nodes.len() <= usize::from(u16::MAX),
+            "a node has a number"
+        );
         let network = state.network;
         state.nodes.push(SimNode::new(bytes, network));
         number
@@ -163,6 +167,7 @@ impl FabricSimulation {
     /// event is left. Returns the same as [`run`](FabricSimulation::run).
     pub fn run_until(&mut self, mut is_enough: impl FnMut(Duration) -> bool) -> usize {
         loop {
+            // All tasks run before time advances, because their steps take no time.
             while let Some(task) = self.ready.pop() {
                 self.poll(task);
             }

@@ -46,6 +46,7 @@ impl SimVerb {
         match *verb {
             FabricVerb::Read { from, ref into } => SimVerb::Read {
                 from,
+                // Filled part by part when the parts are done.
                 bytes: vec![0; into.len()],
             },
             FabricVerb::Write { to, bytes } => SimVerb::Write {
@@ -88,8 +89,10 @@ impl SimVerb {
         let (start, length) = match self {
             SimVerb::Read { from, bytes } => (from.offset(), bytes.len()),
             SimVerb::Write { to, bytes } => (to.offset(), bytes.len()),
+            // Swaps, adds and calls are one part each: they take effect as a whole or not at all.
             _ => return std::iter::once(0..8).collect(),
         };
+        debug_assert!(atomic_bytes.is_power_of_two());
         let mut parts = Vec::new();
         let mut at = 0;
         while at < length {

@@ -183,6 +183,7 @@ impl SimState {
     }
 
     pub fn plan(&mut self, at: VirtualTime, event: SimEvent) {
+        // Posts then need requests, because a node may fail between a post and its completion.
         self.nodes_fail |= matches!(event, SimEvent::Node { .. });
         let number = self.planned;
         self.planned += 1;
@@ -193,6 +194,7 @@ impl SimState {
     /// Advances to the next event, if there is one.
     pub fn next_event(&mut self) -> Option<SimEvent> {
         let Reverse(SimPlannedEvent { at, event, .. }) = self.events.pop()?;
+        debug_assert!(at >= self.now, "no event is planned for the past");
         self.now = at;
         Some(event)
     }
@@ -329,6 +331,7 @@ impl SimState {
         if life.dead {
             return None;
         }
+        debug_assert!(!steps.is_empty());
         let first = life.verbs;
         life.verbs += steps.len() as u64;
         let death = life.dies_at_verb.filter(|&death| death < life.verbs);
@@ -353,9 +356,11 @@ impl SimState {
             done = done.max(self.plan_step(request, step, partly));
         }
         let travel = self.network.round_trip.half();
+        // One completion for all verbs: the client is notified after the last one.
         self.plan(done + travel, SimEvent::Answer { request });
         if death.is_some() {
             let client = self.clients[client].number;
+            // The tasks end by an event, because one of them is running.
             self.plan(self.now, SimEvent::Death { client });
         }
         Some(request)
@@ -389,6 +394,7 @@ impl SimState {
             if let Some(posted) = self.requests.get_mut(request) {
                 posted.error.get_or_insert(FabricError::NodeLost { node });
             }
+            // The client cannot distinguish a lost node from a slow one before its patience ends.
             return self.now + PATIENCE;
         };
         let mut start = target.port.access(arrival, access, moved);
@@ -437,6 +443,7 @@ impl SimState {
         let Some(posted) = self.requests.get_mut(request) else {
             return;
         };
+        debug_assert!(!posted.answered, "a completion comes after all parts");
         let Some(step) = posted.steps.get_mut(step) else {
             return;
         };
@@ -480,6 +487,7 @@ impl SimState {
         if let Some(waker) = posted.waker.take() {
             waker.wake();
         }
+        // Otherwise the waiting task removes it, so that its number is not reused before.
         if posted.unsignalled {
             self.requests.remove(request);
         }
@@ -503,6 +511,7 @@ impl SimState {
         let network = self.network;
         if let Ok(node) = self.node_mut(node) {
             if forgets {
+                // A new process: its allocations are gone, too.
                 *node = SimNode::new(node.memory.len(), network);
             }
             node.up = up;

@@ -76,6 +76,7 @@ impl<'p> UcxPostMessage<'p> {
             for verb in &self.verbs {
                 rest = rest.and_then(|rest| batch::take(&mut verbs[*verb], rest));
             }
+            // Set also if the reply is wrong, because the reply was taken and will not come again.
             self.is_done = true;
             // A peer that sends such a reply is not a node of ours any more.
             return if rest.is_some_and(<[u8]>::is_empty) {

@@ -77,6 +77,7 @@ pub fn execute(memory: &impl UcxVerbMemory, mut message: &[u8]) -> Option<Vec<u8
         message = match kind {
             READ => {
                 let ([bytes], rest) = split(rest)?;
+                // Small requests could otherwise make the node allocate any amount.
                 if (answer.len() as u64).checked_add(bytes)? > ANSWER_BYTES_MAX {
                     return None;
                 }
@@ -118,6 +119,7 @@ fn change(
     answer: &mut Vec<u8>,
     change: impl FnOnce(u64) -> Option<u64>,
 ) -> Option<()> {
+    // The old word goes straight into the reply, behind those of earlier verbs.
     let start = answer.len();
     let is_there = offset.is_multiple_of(8) && memory.read(offset, 8, answer);
     let ([found], _) = split(answer.get(start..).filter(|_| is_there)?)?;

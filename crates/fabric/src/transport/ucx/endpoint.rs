@@ -102,6 +102,7 @@ impl UcxPendingCall<'_> {
     /// Takes the reply, if it has arrived.
     pub fn answer(&self) -> Option<UcxReply> {
         let calls = &mut *self.client.calls.borrow_mut();
+        // A call stays registered until its reply is taken.
         calls.get(&self.number)?.answer.as_ref()?;
         calls.remove(&self.number)?.answer
     }
@@ -111,6 +112,7 @@ impl Drop for UcxPendingCall<'_> {
     fn drop(&mut self) {
         let calls = &mut *self.client.calls.borrow_mut();
         match calls.get_mut(&self.number) {
+            // The node may still allocate memory for this call, so its reply must find the call.
             Some(call) if call.answer.is_none() => call.awaited = false,
             _ => drop(calls.remove(&self.number)),
         }
@@ -158,6 +160,7 @@ impl UcxClient {
         if self.worker.progress() {
             self.heard.set(now);
         } else if now - self.heard.get() > SPIN {
+            // No event for long: leaves the processor to others.
             self.worker.wait(TURN);
             self.worker.progress();
         }
@@ -169,6 +172,7 @@ impl UcxClient {
         }
         for node in &self.nodes {
             let connection = node.connection.borrow();
+            // The borrow ends first, because `lose` takes the connection.
             let lost = connection.as_ref().is_some_and(UcxConnection::is_lost);
             drop(connection);
             if lost {
@@ -187,6 +191,7 @@ impl UcxClient {
 
     /// Returns true if a node has been silent for too long after a request at this time.
     pub fn is_silent(&self, node: &UcxAttachedNode, asked: Instant) -> bool {
+        // Any reply shows that the node lives, also one to an earlier request.
         asked.max(node.heard.get()).elapsed() > PATIENCE
     }
 
@@ -196,6 +201,7 @@ impl UcxClient {
             return;
         };
         let calls = &mut *self.calls.borrow_mut();
+        // A peer may send any number.
         let Some(call) = calls.get_mut(&answer.number) else {
             return;
         };
@@ -232,7 +238,8 @@ impl UcxClient {
             awaited: true,
             answer: None,
         };
-        self.calls.borrow_mut().insert(number, call);
+        let former = self.calls.borrow_mut().insert(number, call);
+        debug_assert!(former.is_none(), "the number of a call is new");
         UcxPendingCall {
             client: self,
             number,
@@ -287,6 +294,7 @@ impl UcxTaskWaiter<'_> {
 impl Drop for UcxTaskWaiter<'_> {
     fn drop(&mut self) {
         let waiters = &mut *self.client.waiters.borrow_mut();
+        debug_assert!(waiters.count > 0);
         waiters.count -= 1;
         if waiters.looking == Some(self.number) {
             waiters.looking = None;
@@ -438,6 +446,7 @@ impl Endpoint for UcxEndpoint {
         let waiter = self.client.waiter();
         let mut post = Post::new(&self.client, verbs)?;
         poll_fn(|context| {
+            // Another waiter may have handled the events of this post already.
             if let Poll::Ready(result) = post.advance() {
                 return Poll::Ready(result);
             }

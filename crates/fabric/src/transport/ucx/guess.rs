@@ -24,6 +24,7 @@ impl Guesses {
     /// Returns a word at an address with which a swap would succeed.
     pub fn guess(&self, at: GlobalAddress, swap: &MaskedSwap) -> u64 {
         let (address, word) = self.places.borrow()[place(at)];
+        // Addresses share places, and the last one wins: a wrong guess costs time only.
         let word = if address == at { word } else { 0 };
         swap.expected & swap.compare_mask | word & !swap.compare_mask
     }

@@ -147,6 +147,7 @@ impl UcxNode {
         let mut sleep = FIRST_SLEEP;
         while !stop.load(Ordering::Relaxed) {
             if self.progress(turn) {
+                // After an event, the next one is likely to come soon.
                 last = Instant::now();
                 sleep = FIRST_SLEEP;
             } else if last.elapsed() > SPIN {
@@ -188,6 +189,7 @@ impl UcxNode {
         let Some(client) = clients.connected.get_mut(&id) else {
             return;
         };
+        // Otherwise a client that only sends would fill the memory of the node with replies.
         if client.owed >= OWED_BYTES_MAX {
             clients.part_with(id);
             return;
@@ -215,6 +217,7 @@ impl UcxNode {
             }
             Some((UcxRequest::Allocate { bytes }, number, _)) => {
                 let offset = clients.chunks.allocate(bytes);
+                // Until the client confirms it, its death frees this memory.
                 if let Some(offset) = offset {
                     client.given.insert(number, (offset, bytes));
                 }
@@ -306,6 +309,7 @@ impl UcxNodeClients {
             self.chunks.free(offset, bytes);
         }
         self.going.push(UcxPendingTransfer {
+            // At once: the end of a lost connection would wait for a peer that is gone.
             transfer: client.connection.close(true),
             to: None,
             bytes: 0,
@@ -319,6 +323,7 @@ impl UcxNodeClients {
             let is_going = going.transfer.poll().is_none();
             let client = going.to.and_then(|to| connected.get_mut(&to));
             if let Some(client) = client.filter(|_| !is_going) {
+                // The connection may be a new one with the number of a former.
                 client.owed = client.owed.saturating_sub(going.bytes);
             }
             is_going

@@ -230,6 +230,8 @@ impl UcxPostLane {
         while let Some(flight) = self.flights.front_mut() {
             for transfer in &mut flight.transfers {
                 match transfer.poll() {
+                    // A later flight may be done already, but results are taken in order: a
+                    // repeated swap discards those behind it.
                     None => return Ok(()),
                     Some(Ok(())) => {}
                     Some(Err(_)) => return Err(client.lose(node)),
@@ -251,6 +253,7 @@ impl UcxPostLane {
                             part.copy_from_slice(bytes);
                             rest = behind;
                         }
+                        debug_assert!(rest.is_empty(), "the pieces of a read are as long as it");
                     }
                 }
                 What::Add(verb) => {
@@ -265,6 +268,8 @@ impl UcxPostLane {
                         *found = word;
                         if word != expected && swap.succeeds(word) {
                             client.guesses.see(*at, word);
+                            // The word changed in bits that the mask ignores. The reads behind the
+                            // swap may be older than it, so they are repeated as well.
                             let behind = self.flights.drain(..);
                             client.adopt(behind.flat_map(|flight| flight.transfers));
                             self.issued = place;
@@ -288,6 +293,7 @@ impl UcxPostLane {
         verbs: &[FabricVerb<'_>],
     ) -> Result<(), FabricError> {
         let node = &client.nodes[self.node];
+        debug_assert!(self.issued <= self.verbs.len());
         while let Some(&index) = self.verbs.get(self.issued) {
             let verb = &verbs[index];
             let changes = !matches!(verb, FabricVerb::Read { .. });
@@ -309,6 +315,7 @@ impl UcxPostLane {
                 return Err(client.lose(node));
             };
             self.issued += 1;
+            // The reply to any later request shows that the writes before it have arrived.
             self.unflushed = matches!(what, What::Write);
             self.start(what, transfers);
         }
@@ -358,6 +365,7 @@ fn fly(
             (What::Read(index), pieces.collect())
         }
         FabricVerb::Write { to, bytes } => {
+            // The release of a lock is a write, so the next swap of it guesses right.
             client.guesses.note_written(*to, bytes);
             let put = |(start, length)| {
                 let part = bytes[start as usize..][..length as usize].to_vec();
@@ -368,6 +376,8 @@ fn fly(
         }
         FabricVerb::Swap { at, swap, .. } => {
             let guess = client.guesses.guess(*at, swap);
+            // A guess always fits the mask.
+            debug_assert!(swap.succeeds(guess));
             let desired = swap.apply(guess).unwrap_or(guess);
             let swapped = connection.compare_swap(key, address, guess, desired);
             (What::Swap(index, guess, place), vec![swapped])
