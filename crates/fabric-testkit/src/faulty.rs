@@ -144,12 +144,16 @@ impl Interference for FaultInterference {
         match self.fault {
             SimEndpointFault::NoLocks => {
                 if let [FabricVerb::Swap { found, .. }] = verbs {
+                    // Reports the lock as free without a swap, so that all clients take it.
                     *found = 0;
                     return Ok(());
                 }
             }
+            // The verb that releases a lock comes last in its post.
             SimEndpointFault::LastFirst => verbs.rotate_right(1),
             SimEndpointFault::Forgets if self.is_forgotten(verbs) => {
+                // Without the last write the lock would stay held, and the run would show only that
+                // clients hang.
                 let last = verbs.len() - 1;
                 return endpoint.post(&mut verbs[last..]).await;
             }

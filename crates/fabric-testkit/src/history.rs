@@ -43,10 +43,13 @@ impl LinearizableOperation for RemoteIndexCall {
 
     fn after(&self, state: &Option<u64>) -> Option<Option<u64>> {
         let is_met = |met: Option<u64>| match self.asked {
+            // The outcome of an overwrite has another value, which stands for presence.
             RemoteIndexOperation::Overwrite(_) => met.is_some() == state.is_some(),
+            // A put returns nothing that a state could contradict.
             RemoteIndexOperation::Put(_) => true,
             _ => met == *state,
         };
+        // Without an outcome the call may have found any value.
         if self.met.is_some_and(|met| !is_met(met)) {
             return None;
         }
@@ -115,6 +118,7 @@ impl RemoteIndexHistory {
     pub fn begin(&self, session: u32, key: u64, asked: RemoteIndexOperation) -> usize {
         let interval = CallInterval {
             invoked: self.tick(),
+            // A call without an outcome may take effect at any later time.
             returned: u64::MAX,
         };
         let mut calls = self.calls.borrow_mut();
@@ -132,6 +136,8 @@ impl RemoteIndexHistory {
     pub fn end(&self, call: usize, met: Option<u64>) {
         let returned = self.tick();
         if let Some(call) = self.calls.borrow_mut().get_mut(call) {
+            debug_assert!(call.met.is_none(), "a call ends once");
+            debug_assert!(call.interval.invoked < returned);
             call.interval.returned = returned;
             call.met = Some(met);
         }

@@ -35,6 +35,7 @@ impl<I: PoolIndexClient> NumberKeyIndex<I> {
         key: impl Fn(u64) -> Vec<u8> + 'static,
         convert: fn(PoolError) -> FabricError,
     ) -> NumberKeyIndex<I> {
+        debug_assert!(value_bytes >= size_of::<u64>(), "a value holds its number");
         NumberKeyIndex {
             index,
             value_bytes,
@@ -45,14 +46,16 @@ impl<I: PoolIndexClient> NumberKeyIndex<I> {
 
     fn value(&self, number: u64) -> Vec<u8> {
         let bytes = number.to_le_bytes();
+        // Repeated, so that each word of the value shows the number.
         bytes.into_iter().cycle().take(self.value_bytes).collect()
     }
 
-    /// Returns the number of a value. A value torn from two becomes a number that was never
-    /// written.
+    /// Returns the number of a value.
     fn number(&self, value: Option<Vec<u8>>) -> Option<u64> {
         let value = value?;
         let number = u64::from_le_bytes(value[..8].try_into().expect("eight bytes"));
+        // A value torn from two becomes a number that was never written, so that no order explains
+        // it.
         let is_whole = value == self.value(number);
         Some(if is_whole { number } else { u64::MAX })
     }

@@ -103,6 +103,10 @@ pub fn run<S: RemoteIndexFactory>(
     plan: &RemoteRunPlan,
     system: &S,
 ) -> Result<RemoteRunReport, RemoteRunFailure> {
+    debug_assert!(
+        u32::try_from(plan.operations).is_ok(),
+        "values have the number of the operation"
+    );
     let mut random = SmallRng::seed_from_u64(seed);
     let network = NetworkPreset::ConnectX6.parameters();
     let mut simulation = FabricSimulation::new(random.random(), network, plan.delivery);
@@ -115,10 +119,12 @@ pub fn run<S: RemoteIndexFactory>(
     let (endpoint, failed) = (simulation.endpoint(0), Rc::clone(&refused));
     let made = system.create(endpoint, nodes);
     simulation.spawn(0, async move {
+        // Later errors may follow from the first one.
         if let Err(error) = made.await {
             failed.borrow_mut().get_or_insert(error);
         }
     });
+    // The index is complete before other clients open it, because they need not wait for it.
     finish(&mut simulation, plan, &refused)?;
 
     for client in 1..=plan.clients {
@@ -177,6 +183,7 @@ fn work<S: RemoteIndexFactory>(
     history: &Rc<RemoteIndexHistory>,
     refused: &Rc<RefCell<Option<FabricError>>>,
 ) {
+    debug_assert!(client < SESSIONS, "no session belongs to two clients");
     let opened = system.open(simulation.endpoint(client));
     let (history, refused) = (Rc::clone(history), Rc::clone(refused));
     simulation.spawn(client, async move {
@@ -218,8 +225,10 @@ fn finish(
     plan: &RemoteRunPlan,
     refused: &RefCell<Option<FabricError>>,
 ) -> Result<(), RemoteRunFailure> {
+    // Clients that wait for a lock may try forever, so virtual time ends the run.
     let end: Duration = simulation.now() + plan.patience;
     let waiting = simulation.run_until(|now| now > end);
+    // Errors come first: a client that failed may have left a lock for which the others hang.
     if let Some(error) = refused.borrow_mut().take() {
         return Err(RemoteRunFailure::Refused(error));
     }
@@ -232,6 +241,7 @@ fn finish(
 /// Checks that the calls on each key can be linearized.
 fn judge(mut calls: Vec<RemoteIndexCall>) -> Result<RemoteRunReport, RemoteRunFailure> {
     calls.sort_by_key(|call| call.key);
+    // Linearizability is local, so each key is judged alone, which keeps the searches small.
     for of_key in calls.chunk_by(|one, other| one.key == other.key) {
         if let Err(end) = order(of_key.to_vec()) {
             let key = of_key.first().map_or(0, |call| call.key);

@@ -31,6 +31,7 @@ impl ShmNodes {
             threads: Vec::new(),
         };
         for number in 0..nodes {
+            // Tests of many processes run at the same time, and names belong to the machine.
             let name = format!("testkit-{}-{count}-{number}", process::id());
             let node = Arc::new(ShmNode::create(&name, NodeId(number), bytes)?);
             let stop = Arc::clone(&served.stop);
@@ -63,6 +64,7 @@ impl Drop for ShmNodes {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
+            // A panic during another one would end the process before the first is reported.
             assert!(
                 thread.join().is_ok() || thread::panicking(),
                 "a memory node has panicked"

@@ -115,10 +115,12 @@ impl<I> SharedNodeClient<I> {
         let number = self.operations.get() + 1;
         self.operations.set(number);
         let gives_up = self.gives_up && number.is_multiple_of(5);
+        // Differs from one operation to the next, and is the same whenever a seed is run.
         let patience = (self.endpoint.client() * 31 + number * 17) % 40;
         let mut alarm = pin!(self.endpoint.sleep(Duration::from_micros(patience.into())));
         let mut operation = pin!(operation);
         let answer = poll_fn(|context| {
+            // The alarm comes first, so that an operation may be dropped at any of its steps.
             if gives_up && alarm.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Err(UNKNOWN));
             }
@@ -143,6 +145,7 @@ impl<I: PoolIndexClient> RemoteIndex for SharedNodeClient<I> {
 
     async fn overwrite(&self, key: u64, value: u64) -> Result<bool, FabricError> {
         let overwrite = async {
+            // Any value stands for presence, so that `answer` serves this operation, too.
             let was_there = self.index.overwrite(key, value).await?;
             Ok(was_there.then_some(value))
         };
@@ -164,8 +167,10 @@ impl<K: SharedIndexKind> RemoteIndexFactory for SharedNodeFactory<K> {
     ) -> impl Future<Output = Result<(), FabricError>> + 'static {
         let compute_nodes = (0..self.count).map(|_| self.kind.compute_node());
         self.compute_nodes.replace(compute_nodes.collect());
+        // The creator has a compute node of its own: clients begin with an empty cache.
         let (kind, node) = (self.kind.clone(), self.kind.compute_node());
         async move {
+            // Without the fault, which would break the index before there is anything to find.
             let interference = SlowInterference::new(false, SimEndpointFault::None);
             let endpoint = SlowEndpoint::new(endpoint, interference);
             let made = kind.create(endpoint, &nodes, node).await;
@@ -177,6 +182,10 @@ impl<K: SharedIndexKind> RemoteIndexFactory for SharedNodeFactory<K> {
         &self,
         endpoint: SimEndpoint,
     ) -> impl Future<Output = Result<Self::Index, FabricError>> + 'static {
+        debug_assert!(
+            self.count as usize == self.compute_nodes.borrow().len(),
+            "it was created before"
+        );
         let number = endpoint.client() % self.count;
         let node = Arc::clone(&self.compute_nodes.borrow()[number as usize]);
         let (kind, gives_up) = (self.kind.clone(), self.gives_up);
@@ -235,6 +244,7 @@ pub fn many_keys() -> RemoteRunPlan {
 pub fn is_fault_found<K: SharedIndexKind>(kind: K, fault: SimEndpointFault) -> bool {
     let mut factory = SharedNodeFactory::new(kind);
     factory.fault = fault;
+    // A fault shows only in some of the seeds.
     let failure = (0..300).find_map(|seed| run(seed, &few_keys(), &factory).err());
     matches!(failure, Some(RemoteRunFailure::NotLinearizable { .. }))
 }
@@ -249,6 +259,7 @@ pub fn verbs_per_operation<K: SharedIndexKind>(kind: K, count: u32, writes: bool
     const OPERATIONS: u32 = 200;
     let mut factory = SharedNodeFactory::new(kind);
     factory.count = count;
+    // Pauses are for races between clients, and these runs count verbs.
     factory.is_slow = false;
     let network = NetworkPreset::ConnectX6.parameters();
     let mut simulation = FabricSimulation::new(1, network, Delivery::Whole);

@@ -33,6 +33,7 @@ impl Interference for SlowInterference {
         endpoint: &SimEndpoint,
         verbs: &mut [FabricVerb<'_>],
     ) -> Result<(), FabricError> {
+        // The pause comes after the post, so that what was read is old when the client uses it.
         self.planted.post(endpoint, verbs).await?;
         if self.is_slow {
             // From almost nothing to a few round trips.
