@@ -78,6 +78,7 @@ impl<E: Endpoint> Rolex<E> {
                     NeighborhoodLookup::Moved => absent = None,
                 }
             }
+            // The key counts as absent only if all synonyms were read.
             if self.hopscotch_follow(hopscotch, &mut found, key).await? {
                 continue;
             }
@@ -147,6 +148,7 @@ impl<E: Endpoint> Rolex<E> {
     /// Notes the synonyms of a leaf for the compute node.
     pub(super) fn hopscotch_note(&self, found: &RolexHopscotchChain) {
         let synonyms = found.chain[1..].iter().map(|part| part.address);
+        // The first leaf also has the keys below the least one that was loaded.
         let bound = if found.number == 0 {
             &[]
         } else {
@@ -255,11 +257,13 @@ impl<E: Endpoint> Rolex<E> {
         let mut chains: Vec<Vec<RolexLeafPart>> = owners.iter().map(|_| Vec::new()).collect();
         chains.truncate((leaves.end() - leaves.start() + 1) as usize);
         while !wanted.is_empty() {
+            debug_assert_eq!(owners.len(), wanted.len());
             let mut read = self.read_parts(hopscotch, &wanted).await?;
             loop {
                 let again = self.read_parts(hopscotch, &wanted).await?;
                 let before = std::mem::replace(&mut read, again);
                 let mut pairs = before.iter().zip(&read);
+                // Leaves contain their versions, so no entry was moved between equal reads.
                 if pairs.all(|(before, now)| before.leaf == now.leaf) {
                     break;
                 }
@@ -305,6 +309,7 @@ impl<E: Endpoint> Rolex<E> {
             if leaves.is_empty() {
                 let zeros = vec![0; self.node.options.geometry.shape().key_bytes];
                 let bound = entries.first().map_or(&zeros, |(key, _)| key);
+                // No client reads the upper fence.
                 leaf.set_fences(bound, &zeros);
                 return Ok(hopscotch.image(&leaf));
             }
@@ -321,6 +326,7 @@ impl Hopscotch {
     /// Returns the bytes of a fully known leaf, and its lock word.
     pub fn image(&self, leaf: &PoolLeaf) -> Vec<u8> {
         let mut bytes = leaf.encode(&self.layout.whole()).concat();
+        debug_assert!(bytes.len() <= self.layout.lock_offset());
         bytes.resize(self.layout.lock_offset(), 0);
         bytes.extend(self.words.of_leaf(leaf).to_bits().to_le_bytes());
         bytes

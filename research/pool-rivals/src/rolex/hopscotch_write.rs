@@ -35,10 +35,12 @@ impl<E: Endpoint> Rolex<E> {
         let held = self.hopscotch_lock(hopscotch, &found).await?;
         let span = hopscotch.layout.span();
         let range = if !leader.write().inserts() {
+            // An update moves no entries.
             Some(near)
         } else if hopscotch.vacancy_piggyback {
             let range = hopscotch.words.hop_range(held.word, near.first());
             range.map(|range| {
+                // The key itself may be anywhere in its neighborhood.
                 LeafSlotRange::new(near.first(), range.count().max(near.count()), span)
             })
         } else {
@@ -100,6 +102,7 @@ impl<E: Endpoint> Rolex<E> {
                 let inserted = hopscotch::insert(&mut part.leaf, known, key, value);
                 inserted.ok().map(|inserted| (inserted, known))
             });
+            // Entries can be moved out of the neighborhood only to slots that were read.
             if inserted.is_none() && part.known != all {
                 let wanted = [(part.address, all)];
                 *part = self.read_parts(hopscotch, &wanted).await?.swap_remove(0);
@@ -165,6 +168,7 @@ impl<E: Endpoint> Rolex<E> {
         let value = part.leaf.value(slot).to_vec();
         let changed = hopscotch::remove(&mut part.leaf, slot);
         let words = &hopscotch.words;
+        // The bitmap is of the first leaf only.
         let word = if number == 0 {
             words.with_full(held.word, words.bucket(slot), false)
         } else {
@@ -222,6 +226,7 @@ impl<E: Endpoint> Rolex<E> {
         changed: &[(&RolexLeafPart, NodeSegments)],
         word: LockWord,
     ) -> Result<(), PoolError> {
+        debug_assert!(!changed.is_empty());
         debug_assert!(!word.is_locked());
         let word = word.to_bits().to_le_bytes();
         let images: Vec<_> = changed

@@ -88,6 +88,7 @@ impl RolexLeafLayout {
     }
 
     fn entry(&self, slot: usize) -> Range<usize> {
+        debug_assert!(slot < self.span);
         let start = HEADER_BYTES + slot * self.entry_bytes;
         start..start + self.entry_bytes
     }
@@ -160,6 +161,7 @@ impl RolexLeaf {
     }
 
     pub fn set_synonym(&mut self, synonym: GlobalAddress) {
+        debug_assert!(synonym.to_bits() & HOLLOW == 0);
         self.set_word(synonym.to_bits() | self.word() & HOLLOW);
     }
 
@@ -194,10 +196,12 @@ impl RolexLeaf {
 
     /// Puts a key and a value into a slot.
     pub fn put(&mut self, slot: usize, key: &[u8], value: &[u8]) {
+        debug_assert!(!is_empty_key(key), "zeros mark an empty slot");
         let entry = &mut self.bytes[self.layout.entry(slot)];
         let (key_part, value_part) = entry[ENTRY_KEY..].split_at_mut(self.layout.key_bytes);
         key_part.copy_from_slice(key);
         value_part.copy_from_slice(value);
+        // A hollow slot gets only the key of its bound.
         if slot == 0 {
             self.set_word(self.word() & !HOLLOW);
         }
@@ -205,6 +209,7 @@ impl RolexLeaf {
 
     /// Empties a slot; if it has the leaf's bound, only the value is removed.
     pub fn clear(&mut self, slot: usize, is_bound: bool) {
+        debug_assert!(slot == 0 || !is_bound);
         if is_bound {
             self.set_word(self.word() | HOLLOW);
         } else {

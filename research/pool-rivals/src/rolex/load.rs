@@ -28,9 +28,14 @@ impl<E: Endpoint> Extents<'_, E> {
 
     /// Adds the bytes of a leaf; the rest of its memory becomes zeros.
     async fn push(&mut self, leaf: &[u8]) -> Result<(), PoolError> {
+        debug_assert!(leaf.len() <= self.stride_bytes);
         let start = self.bytes.len();
         self.bytes.extend(leaf);
         self.bytes.resize(start + self.stride_bytes, 0);
+        debug_assert!(
+            self.bytes.len() <= self.extent_bytes,
+            "extents have whole leaves"
+        );
         if self.bytes.len() == self.extent_bytes {
             self.write().await?;
         }
@@ -74,6 +79,7 @@ impl<E: Endpoint> Rolex<E> {
             let (key, value) = (key.as_ref(), value.as_ref());
             self.check_key(key)?;
             self.check_value(value)?;
+            // The first key is greater than the empty string, because no key is empty.
             if *last >= *key {
                 let position = position as u64;
                 return Err(PoolError::Unsorted { position });
@@ -81,6 +87,7 @@ impl<E: Endpoint> Rolex<E> {
             last.clear();
             last.extend_from_slice(key);
             trainer.push(prefix(key));
+            // Written only with the next key, so that the last leaf is not empty.
             if group.len() == options.keys_per_leaf() {
                 let leaf = self.image(extents.node(), &group).await?;
                 extents.push(&leaf).await?;
@@ -88,6 +95,7 @@ impl<E: Endpoint> Rolex<E> {
             }
             group.push((key.to_vec(), value.to_vec()));
         }
+        // An index without entries has a leaf, too.
         let leaf = self.image(extents.node(), &group).await?;
         extents.push(&leaf).await?;
         extents.write().await?;
@@ -96,6 +104,7 @@ impl<E: Endpoint> Rolex<E> {
         let bytes = table.encode(options);
         let address = self.endpoint.allocate(nodes[0], bytes.len() as u64).await?;
         self.endpoint.write(address, &bytes).await?;
+        // The root comes last: other clients find the index once it is complete.
         let word = address.to_bits().to_le_bytes();
         Ok(self.endpoint.write(self.root, &word).await?)
     }

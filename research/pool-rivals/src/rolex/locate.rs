@@ -33,6 +33,7 @@ impl<E: Endpoint> Rolex<E> {
         let first = *candidates.start();
         let mut addresses: Vec<_> = candidates.map(|leaf| table.address(leaf)).collect();
         let leaves = addresses.len();
+        // In the same post, although the leaf of the key is known only after it.
         addresses.extend(known.iter().flat_map(|(_, synonyms)| synonyms.iter()));
 
         let mut read = self.read_leaves(&addresses).await?;
@@ -67,6 +68,7 @@ impl<E: Endpoint> Rolex<E> {
         let candidates = table.candidates(key);
         let (mut first, mut last) = candidates.into_inner();
         while last - first >= table.candidates_max() {
+            // Rounded up, so that each step makes the range smaller.
             let middle = first + (last - first).div_ceil(2);
             let address = table.address(middle);
             let is_left = match &self.hopscotch {
@@ -102,6 +104,7 @@ impl<E: Endpoint> Rolex<E> {
             }
             next = located.chain.len();
             let chains = std::slice::from_mut(&mut located.chain);
+            // Each synonym has the address of the next one, so they are read one after the other.
             if !self.follow(located.number, chains).await? {
                 return Ok(None);
             }
@@ -160,6 +163,7 @@ impl<E: Endpoint> Rolex<E> {
     /// empty string.
     pub(super) fn note_addresses(&self, leaf: u64, bound: &[u8], addresses: Vec<GlobalAddress>) {
         let models = self.node.model_bytes();
+        // Models are kept in any case, so synonyms have the rest.
         let budget = self.node.options.cache_bytes.saturating_sub(models);
         self.node.synonyms.note(bound, leaf, addresses, budget);
     }
@@ -197,6 +201,7 @@ impl<E: Endpoint> Rolex<E> {
         let located = self.locate(from).await?;
         let mut number = located.number;
         let mut chains = vec![located.chain];
+        // Read already, together with the first leaf.
         chains.extend(located.right.into_iter().map(|placed| vec![placed]));
         let mut entries = Vec::new();
         loop {
@@ -238,6 +243,7 @@ impl<E: Endpoint> Rolex<E> {
         for (leaf, synonyms) in known {
             chains[(leaf - first) as usize].extend(read.by_ref().take(synonyms.len()));
         }
+        debug_assert_eq!(read.len(), 0, "each leaf that was read has a chain");
         Ok(chains)
     }
 }
@@ -249,6 +255,7 @@ pub(super) fn gather<'c>(
     count: usize,
     entries: &mut Vec<Entry>,
 ) {
+    debug_assert!(entries.len() <= count);
     let mut found: Vec<_> = found.filter(|(key, _)| *key >= from).collect();
     found.sort_unstable_by_key(|(key, _)| *key);
     // Leaves are read one by one. If a key was removed meanwhile and inserted into another leaf,

@@ -126,6 +126,7 @@ impl<E: Endpoint> Rolex<E> {
         node: Arc<RolexComputeNode>,
     ) -> Result<Rolex<E>, PoolError> {
         let atomic = endpoint.atomic_bytes();
+        // Each line has one version, so a reader would not notice a line that is torn.
         if atomic < LINE_BYTES {
             return Err(PoolError::Lines { atomic });
         }
@@ -166,6 +167,7 @@ impl<E: Endpoint> Rolex<E> {
                 return self.hopscotch_put(hopscotch, key, leader).await;
             }
             let mut located = self.locate(key).await?;
+            // An update of an absent key ends here, without the lock.
             if !leader.write().inserts() && self.find(&mut located, key).await?.is_none() {
                 return Ok(None);
             }

@@ -76,6 +76,7 @@ impl Models {
         // range has one more rank on either side, because a key between two others may be predicted
         // as the greater of them, and the fraction is cut off.
         let predicted = line.rank as f64 + line.slope * (prefix - line.first) as f64;
+        // The line rises further behind its last key, but the rank does not.
         let predicted = (predicted as u64).min(last);
         let first = predicted.saturating_sub(self.error + 1);
         first..=(predicted + self.error + 1).min(self.loaded - 1)
@@ -109,8 +110,13 @@ impl RolexModelTrainer {
 
     /// Adds the prefix of the next key, no less than the one before.
     pub fn push(&mut self, prefix: u64) {
+        debug_assert!(
+            self.ties.is_none_or(|(last, ..)| last <= prefix),
+            "prefixes ascend"
+        );
         match &mut self.ties {
             Some((last, _, count)) if *last == prefix => *count += 1,
+            // A prefix is included once all of its keys are known.
             ties => {
                 let before = ties.replace((prefix, self.pushed, 1));
                 self.include(before);
@@ -124,6 +130,7 @@ impl RolexModelTrainer {
         let ties = self.ties.take();
         self.include(ties);
         self.close();
+        debug_assert!(self.lines.is_sorted_by_key(|line| line.first));
         Models {
             lines: self.lines,
             loaded: self.pushed,
@@ -141,6 +148,7 @@ impl RolexModelTrainer {
             rank,
             slope: f64::INFINITY,
         };
+        // All keys of a prefix have one prediction, which would be wrong by more than the error.
         if count - 1 > self.error {
             self.close();
             self.lines.push(line);
@@ -148,6 +156,7 @@ impl RolexModelTrainer {
         }
         if let Some((open, least, greatest)) = &mut self.open {
             // The line must pass between the limits of the last of the keys and of the first.
+            debug_assert!(prefix > open.first && rank > open.rank);
             let run = (prefix - open.first) as f64;
             let rise = (rank - open.rank) as f64;
             let error = self.error as f64;
@@ -159,13 +168,16 @@ impl RolexModelTrainer {
             }
         }
         self.close();
+        // If no other key follows, the line predicts the rank of its only prefix.
         line.slope = 0.0;
         self.open = Some((line, 0.0, f64::INFINITY));
     }
 
     fn close(&mut self) {
         if let Some((mut line, least, greatest)) = self.open.take() {
+            debug_assert!(0.0 <= least && least <= greatest);
             if greatest.is_finite() {
+                // Any slope between the limits serves. In the middle, rounding does no harm.
                 line.slope = f64::midpoint(least, greatest);
             }
             self.lines.push(line);

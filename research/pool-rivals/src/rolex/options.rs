@@ -83,8 +83,12 @@ impl RolexOptions {
             validation: Validation::Fences,
             ..*self.geometry.shape()
         };
-        // Validation has no effect on the validity of a shape.
-        let geometry = Geometry::new(shape).unwrap_or(self.geometry);
+        let geometry = Geometry::new(shape);
+        debug_assert!(
+            geometry.is_ok(),
+            "validation has no effect on the validity of a shape"
+        );
+        let geometry = geometry.unwrap_or(self.geometry);
         Some(Hopscotch {
             layout: HopscotchLayout::new(geometry),
             words: LockWordLayout::new(shape.leaf_span),

@@ -38,6 +38,7 @@ impl Synonyms {
 
     /// Copies the synonyms of another one, which has the same budget.
     pub fn learn_from(&self, other: &Synonyms) {
+        // Copied first, so that only one lock is held at a time.
         let known = other.known.read().clone();
         *self.known.write() = known;
     }
@@ -72,6 +73,7 @@ impl Synonyms {
             Entry::Occupied(mut entry) => {
                 let before = entry.get().1.len();
                 let grown = *bytes - bytes_of(bound, before) + cost;
+                // Another task may have followed the chain further.
                 if before < addresses.len() && grown <= budget {
                     *bytes = grown;
                     entry.get_mut().1 = addresses.into();

@@ -73,6 +73,7 @@ impl RolexModelTable {
 
     /// Returns the number of candidates that only keys with a vertical line exceed.
     pub fn candidates_max(&self) -> u64 {
+        // The ranks may begin within a leaf.
         (2 * self.models.error + 3).div_ceil(self.keys_per_leaf) + 1
     }
 
@@ -101,6 +102,7 @@ impl RolexModelTable {
         let [.., loaded, lines, extents] = header[..HEADER_WORDS] else {
             return None;
         };
+        // A client with other sizes or another error would read wrong leaves.
         let is_ours = header[..HEADER_WORDS - 2] == sizes(options, loaded);
         is_ours.then_some((HEADER_WORDS + lines as usize * LINE_WORDS + extents as usize) * 8)
     }
@@ -118,6 +120,7 @@ impl RolexModelTable {
         let models = Models {
             lines: lines.chunks_exact(LINE_WORDS).map(line).collect(),
             loaded: header[HEADER_WORDS - 3],
+            // The same as in the header, which was checked.
             error: u64::from(options.error),
         };
         let extents = extents.iter().map(|&word| GlobalAddress::from_bits(word));

@@ -34,6 +34,7 @@ impl<E: Endpoint> Rolex<E> {
             self.unlock(lock)?;
             return Ok(None);
         };
+        // The first leaf with room takes the key, so that chains stay short.
         if let Some((number, slot)) = position(chain, |leaf| leaf.slot_for(key)) {
             chain[number].leaf.put(slot, key, &value);
             self.write_back(lock, &mut chain[number..=number]).await?;
@@ -42,6 +43,7 @@ impl<E: Endpoint> Rolex<E> {
         let address = match self.allocate(lock.node()).await {
             Ok(address) => address,
             Err(error) => {
+                // Nothing has been written, and others may wait for the lock.
                 self.unlock(lock)?;
                 return Err(error.into());
             }
@@ -52,6 +54,7 @@ impl<E: Endpoint> Rolex<E> {
         chain[last].leaf.set_synonym(address);
         chain.push(RolexRemoteLeaf { address, leaf });
         self.write_back(lock, &mut chain[last..]).await?;
+        // Noted only after the write, which may fail.
         self.note_synonyms(located.number, chain);
         Ok(None)
     }
@@ -69,6 +72,7 @@ impl<E: Endpoint> Rolex<E> {
             return Ok(None);
         };
         let value = chain[number].leaf.value(slot).to_vec();
+        // Readers choose leaves by bounds, so a bound stays. The first leaf and synonyms have none.
         let is_bound = located.number > 0 && number == 0 && slot == 0;
         chain[number].leaf.clear(slot, is_bound);
         self.write_back(lock, &mut chain[number..=number]).await?;
@@ -93,6 +97,7 @@ impl<E: Endpoint> Rolex<E> {
     pub(super) async fn acquire(&self, at: GlobalAddress) -> Result<u64, PoolError> {
         let swap = MaskedSwap {
             expected: 0,
+            // The other bits are the vacancy bitmap of hopscotch leaves.
             compare_mask: HELD_BIT,
             desired: HELD_BIT,
             swap_mask: HELD_BIT,
@@ -110,6 +115,7 @@ impl<E: Endpoint> Rolex<E> {
     }
 
     fn unlock(&self, lock: GlobalAddress) -> Result<(), FabricError> {
+        // Leaves that are arrays use no other bit of the word.
         self.endpoint.write_unsignalled(lock, &[0; 8])
     }
 
@@ -120,6 +126,7 @@ impl<E: Endpoint> Rolex<E> {
         lock: GlobalAddress,
         changed: &mut [RolexRemoteLeaf],
     ) -> Result<(), PoolError> {
+        debug_assert!(!changed.is_empty());
         changed
             .iter_mut()
             .for_each(|placed| placed.leaf.count_write());

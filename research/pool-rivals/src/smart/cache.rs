@@ -68,6 +68,7 @@ fn words(first: u64) -> usize {
 
 /// Returns the first word of a node.
 fn first_word(packed: u64, header: SmartNodeHeader, room: usize) -> u64 {
+    debug_assert!(packed >> ADDRESS_BITS == 0 && room <= 256);
     let has_header = if header.has_prefix() { HAS_HEADER } else { 0 };
     let node_type = header.node_type().bits();
     packed | (room as u64) << ROOM_SHIFT | node_type << TYPE_SHIFT | has_header
@@ -90,6 +91,7 @@ impl SmartNodeCache {
 
     /// Copies the nodes of another cache, which has the same budget.
     pub fn learn_from(&self, other: &SmartNodeCache) {
+        // Copied first, so that two caches that learn from each other do not wait for each other.
         let kept = other.kept.read().clone();
         *self.kept.write() = kept;
     }
@@ -165,6 +167,7 @@ impl SmartNodeCache {
                 kept.overwrite(index, node.header, slots);
                 return;
             }
+            // Its place has no room for the new slots.
             kept.bury(index);
         }
         kept.append(address, node.header, slots, self.budget_bytes);
@@ -185,6 +188,7 @@ impl SmartNodeCache {
         };
         let number = (position.at.offset() - position.holder.offset() - slot_offset(0)) / 8;
         let first = kept.ring[index];
+        // A slot beyond the room comes with the next read of the whole node.
         if (number as usize) < slots_of(first) {
             kept.ring[index + head(first) + number as usize] = position.slot.to_word();
         }
@@ -206,6 +210,7 @@ impl SmartCacheState {
     }
 
     fn index(&self, place: u32) -> usize {
+        // Numbers wrap, and the difference is right nevertheless.
         place.wrapping_sub(self.first) as usize
     }
 
@@ -230,6 +235,7 @@ impl SmartCacheState {
 
     fn overwrite(&mut self, index: usize, header: SmartNodeHeader, slots: &[SmartSlot]) {
         let first = self.ring[index];
+        debug_assert!(first & DEAD == 0 && slots.len() <= slots_of(first));
         let place = self.packed(self.first.wrapping_add(index as u32));
         // A node keeps its prefix, so its header stays in place.
         self.ring[index] = first_word(place, header, slots_of(first));
@@ -243,9 +249,12 @@ impl SmartCacheState {
 
     /// Drops a node; its words are reclaimed later.
     fn bury(&mut self, index: usize) {
+        debug_assert!(self.ring[index] & DEAD == 0, "a node is buried once");
         self.strike(index);
         self.dead_words += words(self.ring[index]);
         self.ring[index] |= DEAD;
+        debug_assert!(self.dead_words <= self.ring.len());
+        // To move nodes takes time linear in the ring, so one pass serves many dead ones.
         if self.dead_words > self.ring.len() / 8 {
             self.compact();
         }
@@ -256,11 +265,13 @@ impl SmartCacheState {
         let Some(&oldest) = self.ring.front() else {
             return false;
         };
+        // A dead node has left the table before.
         if oldest & DEAD == 0 {
             self.strike(0);
         } else {
             self.dead_words -= words(oldest);
         }
+        debug_assert!(words(oldest) <= self.ring.len());
         self.ring.drain(..words(oldest));
         self.first = self.first.wrapping_add(words(oldest) as u32);
         true
@@ -277,6 +288,7 @@ impl SmartCacheState {
 
     /// Moves nodes together, in their order.
     fn compact(&mut self) {
+        // Nodes move only towards the front, so none is overwritten before it has moved.
         let (mut from, mut to) = (0, 0);
         while from < self.ring.len() {
             let length = words(self.ring[from]);
@@ -288,6 +300,7 @@ impl SmartCacheState {
             }
             from += length;
         }
+        debug_assert_eq!(to + self.dead_words, self.ring.len());
         self.ring.truncate(to);
         self.dead_words = 0;
         self.rebuild(self.table.places());
@@ -316,6 +329,7 @@ impl SmartCacheState {
         budget: usize,
     ) {
         let first = first_word(pack(address), header, room(slots.len()));
+        debug_assert!(slots.len() <= slots_of(first));
         let length = words(first);
         while !self.make_room(length, budget) {
             if !self.evict() {
@@ -326,15 +340,18 @@ impl SmartCacheState {
         let header = header.has_prefix().then_some(header.to_word());
         let all = std::iter::once(first).chain(header);
         let slots = slots.iter().map(|slot| slot.to_word());
+        // Slots that are taken later have room here.
         let unused = std::iter::repeat(0);
         self.ring
             .extend(all.chain(slots).chain(unused).take(length));
         self.table.insert(pack(address), place);
+        debug_assert!(self.ring.len() <= WORDS_MAX && self.bytes() <= budget);
     }
 
     /// Makes room for a node of `length` words; returns false if the budget does not allow it.
     fn make_room(&mut self, length: usize, budget: usize) -> bool {
         let needed = self.ring.len() + length;
+        // The table counts with the size that it has after the insertion.
         let places = self.table.next_place_count();
         let table = self.table.bytes(places);
         let left = budget.saturating_sub(size_of::<SmartNodeCache>() + table) / 8;
@@ -343,9 +360,11 @@ impl SmartCacheState {
             if needed > left {
                 return false;
             }
+            // A sixteenth more, so that a growing ring is copied only now and then.
             let wanted = (needed + needed / 16).min(left);
             self.ring.reserve_exact(wanted - self.ring.len());
         } else if self.ring.capacity() > left {
+            // The table would grow at the expense of the ring. After an eviction it need not grow.
             return false;
         }
         if places != self.table.places() {

@@ -39,15 +39,18 @@ impl<E: Endpoint> Smart<E> {
                 let before = self.replace_in(*address, leaf, leader, began).await?;
                 if before.is_some() {
                     if let Some(leaf) = unused {
+                        // No other client knows it, because all tries to take a slot for it failed.
                         self.memory.leaf_unused(leaf);
                     }
                     return Ok(before);
                 }
+                // The leaf is dead, so the slot may have another child by now.
                 let mut position = *position;
                 self.refresh(&mut position).await?;
                 place = SmartRoutePart::Slot(position);
                 continue;
             }
+            // One leaf serves all tries.
             let address = match unused {
                 Some(address) => address,
                 None => {
@@ -102,6 +105,7 @@ impl<E: Endpoint> Smart<E> {
     ) -> Result<Tried, PoolError> {
         let bytes = self.new_leaf(new, position.at);
         let mut writes = self.leaf_writes(new.address, &bytes);
+        // The leaf is complete before a slot leads to it.
         self.endpoint.post(&mut writes).await?;
         let slot = SmartSlot::leaf(position.slot.partial(), new.address);
         self.swing(position, slot).await
@@ -133,6 +137,7 @@ impl<E: Endpoint> Smart<E> {
         } else {
             SmartSlot::from_word(found)
         };
+        // The swap has read the slot, so the next try begins with its present child.
         position.is_fresh = true;
         self.remember(&position);
         Ok(if swung {
@@ -183,6 +188,7 @@ impl<E: Endpoint> Smart<E> {
             }
             number += 1;
             let reverse = at(number).to_bits().to_le_bytes();
+            // Without waiting: only scans of cached nodes rely on reverse pointers.
             self.endpoint.write_unsignalled(new.address, &reverse)?;
         }
         self.grow(holder, node, depth, slot).await
@@ -198,6 +204,7 @@ impl<E: Endpoint> Smart<E> {
         slot: SmartSlot,
     ) -> Result<Tried, PoolError> {
         let from = node.header.node_type();
+        debug_assert_eq!(node.slots.len(), from.slots(), "a full node grows");
         let again = |node_type: NodeType| SmartRoutePart::Node {
             address: holder,
             node_type,
@@ -225,6 +232,7 @@ impl<E: Endpoint> Smart<E> {
             },
         ];
         self.endpoint.post(&mut verbs).await?;
+        // Another client has grown the node and taken the slot.
         if verbs[1].found() != Some(0) {
             return Ok(Err(again(to)));
         }

@@ -51,6 +51,7 @@ impl<E: Endpoint> Smart<E> {
                     node_type,
                     depth,
                 } => {
+                    // The cached node may lack new slots, so it proves nothing.
                     let node = self.read_node(address, node_type).await?;
                     match slot_of(&node, address, key, depth) {
                         Some(position) => position,
@@ -113,6 +114,7 @@ impl<E: Endpoint> Smart<E> {
 
     /// Caches a slot that was read or written while the operation ran.
     pub(super) fn remember(&self, position: &SmartSlotPosition) {
+        // An unused slot must be read again in any case, so there is no use in caching it.
         if !position.slot.is_unused() {
             self.cache().set(position);
         }
@@ -124,6 +126,7 @@ impl<E: Endpoint> Smart<E> {
         address: GlobalAddress,
         expected: NodeType,
     ) -> Result<SmartNode, PoolError> {
+        // Nodes only grow, so these slots exist, and mostly one read is enough.
         let mut bytes = vec![0; SmartNode::bytes(expected.slots())];
         self.endpoint.read(address, &mut bytes).await?;
         let mut node = SmartNode::decode(&bytes);
@@ -139,6 +142,7 @@ impl<E: Endpoint> Smart<E> {
         node: &mut SmartNode,
     ) -> Result<(), PoolError> {
         let (known, all) = (node.slots.len(), node.header.node_type().slots());
+        debug_assert!(known <= all);
         if known < all {
             let mut bytes = vec![0; 8 * (all - known)];
             let from = address.plus(slot_offset(known));

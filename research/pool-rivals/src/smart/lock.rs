@@ -63,12 +63,14 @@ impl<E: Endpoint> Smart<E> {
         read: &SmartLeaf,
         began: Duration,
     ) -> Result<Option<SmartLeaf>, PoolError> {
+        // The version changes with the release of a held lock, so a try with it would fail.
         if read.lock & LOCKED == 0 {
             let swap = self.leaves.lock_swap(read.lock, !0);
             let mut verbs = [self.lock_verb(address, swap)];
             self.endpoint.post(&mut verbs).await?;
             let found = verbs[0].found().unwrap_or_default();
             if swap.succeeds(found) {
+                // Versions recur, so after a long time a match proves nothing.
                 if self.endpoint.now() - began <= TRUST {
                     return Ok(Some(read.clone()));
                 }
@@ -78,6 +80,7 @@ impl<E: Endpoint> Smart<E> {
                 return Ok(None);
             }
         }
+        // Other clients write this leaf, so its version cannot be guessed.
         let swap = self.leaves.lock_swap(0, LOCKED | DEAD);
         let mut bytes = vec![0; self.leaves.bytes()];
         let mut sleep = BACK_OFF;
@@ -120,6 +123,7 @@ impl<E: Endpoint> Smart<E> {
         to: GlobalAddress,
         bytes: &'b [u8],
     ) -> Vec<FabricVerb<'b>> {
+        debug_assert_eq!(bytes.len(), self.leaves.bytes());
         let parts = self.leaves.write(self.endpoint.atomic_bytes());
         [parts.first, parts.last]
             .into_iter()

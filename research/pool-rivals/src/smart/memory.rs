@@ -37,6 +37,7 @@ impl SmartClientMemory {
         endpoint: &impl Endpoint,
         bytes: u64,
     ) -> Result<GlobalAddress, PoolError> {
+        debug_assert!(bytes.is_multiple_of(ALIGNMENT));
         let spare = self.leaves.borrow_mut().pop();
         match spare {
             Some(leaf) => Ok(leaf),
@@ -46,10 +47,6 @@ impl SmartClientMemory {
 
     /// Allocates memory for a node, in which all slots are unused except those that a node has
     /// initially.
-    ///
-    /// Nodes grow in place, so their slots must be unused before another client knows the node, and
-    /// the content of allocated memory is not specified. Many nodes are cleared at once, without
-    /// waiting: this client's later writes to the same memory node come after that.
     pub async fn node(&self, endpoint: &impl Endpoint) -> Result<GlobalAddress, PoolError> {
         loop {
             if let Some(node) = self.nodes.borrow_mut().pop() {
@@ -57,8 +54,13 @@ impl SmartClientMemory {
             }
             let bytes = self.nodes_at_once * NODE_STRIDE;
             let first = self.arena.allocate(endpoint, bytes).await?;
+            debug_assert!(first.offset().is_multiple_of(ALIGNMENT));
+            // Nodes grow in place, so their slots must be unused before another client knows the
+            // node, and the content of allocated memory is not specified. Without waiting: the
+            // later writes of this client to the same memory node come after this one.
             endpoint.write_unsignalled(first, &vec![0; bytes as usize])?;
             let all = (0..self.nodes_at_once).map(|number| first.plus(number * NODE_STRIDE));
+            // They are taken from the end.
             self.nodes.borrow_mut().extend(all.rev());
         }
     }

@@ -18,6 +18,7 @@ impl<E: Endpoint> Smart<E> {
         let Some(mut leaf) = locked else {
             return Ok(None);
         };
+        // Dead forever: a client that comes by an outdated route must not write it.
         leaf.lock = leaf.lock_after() | DEAD;
         leaf.valid = false;
         let bytes = self.leaves.encode(&leaf);
@@ -43,6 +44,7 @@ impl<E: Endpoint> Smart<E> {
         } else {
             before
         };
+        // Only for later operations: the key was gone with the write of its leaf.
         self.remember(&position);
         Ok(Some(leaf.value))
     }

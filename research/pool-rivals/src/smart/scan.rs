@@ -77,6 +77,7 @@ impl<E: Endpoint> Smart<E> {
             SmartScanGuarantee::Cached => Vec::new(),
         };
         if root.is_none() || self.node.options.scan == SmartScanGuarantee::Complete {
+            // A complete scan begins at the present child of the root's slot.
             wants.push(Want::Slot(self.root));
         }
         self.fetch(&wants, &mut images).await?;
@@ -123,13 +124,17 @@ impl<E: Endpoint> Smart<E> {
                 }
             }
             if wants.is_empty() {
+                // Entries are returned only once all with lesser keys are known.
                 entries.append(&mut found);
+                // No later round needs these leaves, and a long scan would collect all.
                 images.leaves.clear();
             } else {
                 self.fetch(&wants, &mut images).await?;
+                // They are opened again, with the content that was read.
                 stack.extend(opened.into_iter().rev());
             }
         }
+        debug_assert!(entries.len() <= count);
         Ok(entries)
     }
 
@@ -153,6 +158,8 @@ impl<E: Endpoint> Smart<E> {
                 }
                 SmartSlotChild::Node(address, node_type) => {
                     if let Some(node) = self.cache().node(address) {
+                        // Read again in the same post, because others may have taken slots since it
+                        // was cached.
                         wants.push(Want::Node(address, node.header.node_type()));
                         stack.extend(open(&item, address, &node, false, from));
                     } else {
@@ -196,6 +203,7 @@ impl<E: Endpoint> Smart<E> {
             SmartSlotChild::Node(address, node_type) => match images.nodes.get(&address) {
                 Some(node) => {
                     let all = node.header.node_type();
+                    // The node has grown since the slot that leads to it was written.
                     if node.slots.len() < all.slots() {
                         return SmartScanChild::Unknown(Want::Node(address, all));
                     }

@@ -53,17 +53,20 @@ impl<E: Endpoint> Smart<E> {
         for (to, bytes) in addresses.clone().zip(&images) {
             writes.push(FabricVerb::Write { to, bytes });
         }
+        // All of it is written before the swap shows it to other clients.
         self.endpoint.post(&mut writes).await?;
         let first = addresses.clone().next().unwrap_or(last);
         let slot = SmartSlot::node(position.slot.partial(), first, NodeType::SMALLEST);
         let tried = self.swing(position, slot).await?;
         if tried.is_err() {
+            // The caller keeps the new leaf for its next try.
             self.memory.nodes_unused(addresses);
             return Ok(tried);
         }
         if let SmartSlotChild::Leaf(moved) | SmartSlotChild::Node(moved, _) = position.slot.child()
         {
             let reverse = moved_to.to_bits().to_le_bytes();
+            // Without waiting, as in `add`.
             self.endpoint.write_unsignalled(moved, &reverse)?;
         }
         for (address, node) in &nodes {
@@ -84,6 +87,7 @@ impl<E: Endpoint> Smart<E> {
         let mut nodes: Vec<(GlobalAddress, SmartNode)> = Vec::new();
         let (mut depth, mut reverse) = (position.depth, position.at);
         loop {
+            debug_assert!(depth <= agree);
             let address = self.memory.node(&self.endpoint).await?;
             let end = agree.min(depth + PREFIX_BYTES);
             let prefix = key.get(depth..end).unwrap_or_default();
@@ -103,6 +107,7 @@ impl<E: Endpoint> Smart<E> {
             if is_last {
                 return Ok((nodes, address));
             }
+            // The byte behind the prefix is the partial key of the only slot.
             depth = end + 1;
             reverse = address.plus(slot_offset(0));
         }

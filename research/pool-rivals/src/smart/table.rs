@@ -40,6 +40,7 @@ impl SmartCacheTable {
         if (self.used + 1) * 8 <= places * 7 {
             places
         } else {
+            // A quarter more and not twice as many, because the table counts against the budget.
             places + (places / 4).max(16)
         }
     }
@@ -47,6 +48,7 @@ impl SmartCacheTable {
     fn home(&self, packed: u64) -> usize {
         let mut mixed = packed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        // The upper half of the product spreads over any number of places, not only powers of two.
         ((u128::from(mixed) * self.places.len() as u128) >> 64) as usize
     }
 
@@ -62,6 +64,10 @@ impl SmartCacheTable {
         if self.places.is_empty() {
             return None;
         }
+        debug_assert!(
+            self.used < self.places.len(),
+            "an unused place ends each probe"
+        );
         let mut number = self.home(packed);
         loop {
             match self.places[number] {
@@ -79,6 +85,7 @@ impl SmartCacheTable {
 
     /// Inserts an address. There must be room, and the address must be absent.
     pub fn insert(&mut self, packed: u64, place: u32) {
+        debug_assert!(self.used < self.places.len());
         let mut number = self.home(packed);
         while self.places[number] != NO_PLACE {
             number = self.after(number);
@@ -105,6 +112,7 @@ impl SmartCacheTable {
             let home = self.home(address(place));
             let behind_home = (number + length - home) % length;
             let behind_gap = (number + length - gap) % length;
+            // An entry may fill the gap only if its probe sequence passes it.
             if behind_home >= behind_gap {
                 self.places[gap] = place;
                 gap = number;

@@ -119,6 +119,7 @@ impl SmartLeafLayout {
 
     fn checksum(&self, bytes: &[u8]) -> Option<u64> {
         let content = bytes.get(KEY_OFFSET..self.lock_offset())?;
+        // The bits of the lock change without a write of the leaf, so the checksum omits them.
         let version = bytes.get(self.lock_offset())? & !(LOCKED | DEAD);
         let seed = u64::from(version) << 8 | u64::from(*bytes.get(VALID_OFFSET)?);
         Some(xxh3_64_with_seed(content, seed))
@@ -147,6 +148,7 @@ impl SmartLeafLayout {
         let mut bytes = Vec::with_capacity(self.bytes());
         bytes.extend(leaf.reverse.to_bits().to_le_bytes());
         bytes.push(u8::from(leaf.valid));
+        // Filled in at the end, because the checksum covers the version, which comes last.
         bytes.extend([0; 8]);
         bytes.extend(&leaf.key);
         bytes.extend(&leaf.value);
@@ -155,6 +157,7 @@ impl SmartLeafLayout {
         if let Some(place) = bytes.get_mut(CHECKSUM) {
             place.copy_from_slice(&checksum.to_le_bytes());
         }
+        debug_assert_eq!(bytes.len(), self.bytes(), "the lock is the last byte");
         bytes
     }
 }

@@ -26,6 +26,7 @@ const TYPE_MASK: u64 = 0x1f << TYPE_SHIFT;
 
 /// Returns the offset of a slot of this number in its node.
 pub const fn slot_offset(slot: usize) -> u64 {
+    debug_assert!(slot <= 256);
     SLOTS_OFFSET + 8 * slot as u64
 }
 
@@ -79,6 +80,8 @@ impl SmartNodeHeader {
     /// number of equal bytes, and whether these are all of the prefix, so that the next byte
     /// chooses a slot.
     pub fn agreement(self, key: &[u8], depth: usize) -> (usize, bool) {
+        // A slot leads to the beginning of the prefix or into it, so the depth modulo 256 is
+        // enough.
         let known = depth.wrapping_sub(self.0 as usize) & 0xff;
         let rest = self.prefix(known.min(PREFIX_BYTES));
         let same = |(own, other): &(u8, &u8)| own == *other;
@@ -101,6 +104,7 @@ impl SmartNodeHeader {
 
     /// Returns a swap that changes the type of a node from one to another, if it has the first.
     pub fn growth(from: NodeType, to: NodeType) -> MaskedSwap {
+        debug_assert!(from <= to, "nodes do not shrink");
         MaskedSwap {
             expected: from.bits() << TYPE_SHIFT,
             compare_mask: TYPE_MASK,
@@ -129,6 +133,7 @@ impl SmartNode {
     /// Decodes a node of 16 bytes and 8 for each slot. More slots than the header covers are those
     /// of a node that grew during the read; no client may take one of these yet.
     pub fn decode(bytes: &[u8]) -> SmartNode {
+        debug_assert!(bytes.len() as u64 >= SLOTS_OFFSET && bytes.len().is_multiple_of(8));
         let mut words = bytes.chunks_exact(8).map(word);
         let reverse = GlobalAddress::from_bits(words.next().unwrap_or_default());
         let header = SmartNodeHeader::from_word(words.next().unwrap_or_default());
@@ -142,6 +147,7 @@ impl SmartNode {
 
     /// Returns the bytes of a node, with all slots of its type.
     pub fn encode(&self) -> Vec<u8> {
+        debug_assert!(self.slots.len() <= self.header.node_type().slots());
         let mut bytes = vec![0; SmartNode::bytes(self.header.node_type().slots())];
         let head = [self.reverse.to_bits(), self.header.to_word()];
         let slots = self.slots.iter().map(|slot| slot.to_word());

@@ -42,6 +42,7 @@ impl NodeType {
 
     /// Returns the type of five bits; too large ones are the largest.
     pub(in super::super) fn from_bits(bits: u64) -> NodeType {
+        // Remote memory may contain anything, and a node has memory for no more slots.
         NodeType((bits & 0x1f) as u8).min(NodeType::LARGEST)
     }
 }
@@ -92,8 +93,10 @@ impl SmartSlot {
     /// Returns a swap that changes the type of the node in a slot from one to another, if the slot
     /// leads to the node and has the first.
     pub fn growth(node: GlobalAddress, from: NodeType, to: NodeType) -> MaskedSwap {
+        debug_assert!(from <= to, "nodes do not shrink");
         MaskedSwap {
             expected: SmartSlot::node(0, node, from).to_word(),
+            // A slot keeps its partial key, which the caller need not know.
             compare_mask: !0xff,
             desired: to.bits() << KIND_SHIFT,
             swap_mask: TYPE_MASK,
