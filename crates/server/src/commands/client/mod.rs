@@ -97,9 +97,8 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
         3,
         no_evict,
         "7.0.0",
-        "Exempts the connection from being closed to free memory, or not.",
-    )
-    .differs("has no effect: no connection is closed to free memory"),
+        "Exempts the connection from `maxmemory-clients`, or not.",
+    ),
     row(
         "no-touch",
         3,
@@ -477,7 +476,7 @@ fn show_help(call: &mut CommandCall<'_>) -> Answer {
             "LIST [<option> <value> ...]",
             "    All or some connections, by the options of KILL.",
             "NO-EVICT (ON|OFF)",
-            "    Exempt the connection from being closed to free memory, or not.",
+            "    Exempt the connection from `maxmemory-clients`, or not.",
             "NO-TOUCH (ON|OFF)",
             "    Set if reads of the connection do not count as uses of keys.",
             "PAUSE <milliseconds> [WRITE|ALL]",
