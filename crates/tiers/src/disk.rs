@@ -66,6 +66,7 @@ impl TierDisk for RealTierDisk {
         let path = folder.join(name);
         let open = |flags| {
             let mut options = OpenOptions::new();
+            // `create_new` refuses a file or link that someone else has put under this name.
             options.read(true).write(true).create_new(true);
             options.custom_flags(flags).mode(0o600).open(&path)
         };
@@ -74,6 +75,7 @@ impl TierDisk for RealTierDisk {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => open(0)?,
             opened => opened?,
         };
+        // Without a name nothing is left of the file, however the process ends.
         std::fs::remove_file(&path)?;
         reserve(&file, bytes)?;
         Ok(Box::new(file))
@@ -123,5 +125,6 @@ fn free_bytes(folder: &Path) -> io::Result<Option<u64>> {
     }
     // SAFETY: the call succeeded, so it has filled `status`.
     let status = unsafe { status.assume_init() };
+    // Not `f_bfree`, which includes the blocks reserved for the superuser.
     Ok(status.f_bavail.checked_mul(status.f_frsize))
 }

@@ -45,12 +45,14 @@ impl AccountedHeap {
 unsafe impl Allocator for AccountedHeap {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let block = Global.allocate(layout)?;
+        // Counted only now, because a refused allocation uses nothing.
         self.used.fetch_add(layout.size(), Ordering::Relaxed);
         Ok(block)
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        self.used.fetch_sub(layout.size(), Ordering::Relaxed);
+        let used = self.used.fetch_sub(layout.size(), Ordering::Relaxed);
+        debug_assert!(used >= layout.size(), "a block is freed to its own heap");
         // SAFETY: the caller guarantees that `block` was allocated here with `layout`, thus from
         // `Global`.
         unsafe { Global.deallocate(block, layout) }

@@ -79,6 +79,7 @@ impl FromStr for Specification {
     type Err = ParseError;
 
     fn from_str(word: &str) -> Result<Specification, ParseError> {
+        // From the right, because the name of a folder may contain the character.
         let Some((kind, size)) = word.rsplit_once('=') else {
             return Err(ParseError::NoCapacity(word.to_owned()));
         };
@@ -153,6 +154,7 @@ impl Specification {
             let tier = small.to_string();
             return Err(ParseError::TooSmall { tier });
         }
+        // The order begins below the first tier, so that both may be memory of NUMA nodes.
         let below = tiers.iter().skip(1).map(rank);
         let is_rising = below
             .clone()

@@ -66,6 +66,7 @@ impl Tiers {
         disk: &Arc<dyn TierDisk>,
     ) -> Result<Tiers, TierOpenError> {
         Specification::check_order(specifications)?;
+        // Files do not count: each folder checks its own room when its tier opens.
         let in_memory = specifications.iter().filter(|tier| tier.folder().is_none());
         let bytes = in_memory.fold(0, |sum: u64, tier| sum.saturating_add(tier.capacity_bytes));
         if let Some(memory_bytes) = memory_bytes()
@@ -78,6 +79,7 @@ impl Tiers {
         }
         let mut notes = Vec::new();
         if let Some(first) = specifications.first() {
+            // First, because the policy of the process affects only pages that are allocated later.
             notes.extend(numa::settle(first)?);
         }
         let cold = specifications.iter().enumerate().skip(1);
@@ -94,6 +96,7 @@ impl Tiers {
                     .map(ColdTier::Files)
                     .map_err(|error| error.of(tier))
             }
+            // `check_order` allows plain memory only as the first tier.
             TierKind::Compressed | TierKind::Memory => Ok(ColdTier::Compressed(
                 CompressedTier::new(number, tier.capacity_bytes),
             )),
@@ -147,6 +150,7 @@ impl Tiers {
     pub fn is_batch(&self, tier: usize, bytes: usize, last_bytes: usize) -> bool {
         match self.cold(tier) {
             Some(ColdTier::Compressed(_)) | None => is_block(bytes, last_bytes),
+            // A segment has a buffer of its own, so a batch of several values gains nothing.
             Some(ColdTier::Node(_) | ColdTier::Files(_)) => true,
         }
     }
@@ -156,11 +160,18 @@ impl Tiers {
     /// # Errors
     /// The tier refuses them; none of them is put then.
     pub fn put(&self, tier: usize, values: &[&[u8]]) -> Result<Vec<ColdPlace>, TierRefusal> {
-        match self.cold(tier) {
+        let put = match self.cold(tier) {
             Some(ColdTier::Compressed(tier)) => tier.put(values),
             Some(ColdTier::Node(tier) | ColdTier::Files(tier)) => tier.put(values),
             None => Err(TierRefusal::Full),
-        }
+        };
+        debug_assert!(
+            put.as_ref().ok().is_none_or(|places| {
+                places.len() == values.len() && places.iter().all(|place| place.tier() == tier)
+            }),
+            "a value has one place, in the tier that took it"
+        );
+        put
     }
 
     /// Does work that takes long and can wait: trains dictionaries. Call it from time to time, on a
@@ -200,6 +211,7 @@ impl Tiers {
                 let pending = tier.pending(place).ok_or(ReadError::Absent)?;
                 pending.run_within(limit, out)
             }
+            // Reads of memory wait for no disk, so the limit does not apply.
             _ => self.read(place, out),
         }
     }
@@ -252,6 +264,7 @@ impl Tiers {
 fn memory_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+    // The kernel writes "kB" and means 1,024 bytes.
     let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kilobytes << 10)
 }

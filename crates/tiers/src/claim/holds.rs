@@ -46,6 +46,7 @@ impl<P: Copy + Eq + Hash, F: Clone> Holds<P, F> {
     pub fn hold(&self, place: P) {
         let mut places = self.places.lock();
         places.entry(place).or_default().holders += 1;
+        // Stored under the lock, so that of two changes the later one stays.
         self.count.store(places.len(), Ordering::Release);
     }
 
@@ -57,6 +58,7 @@ impl<P: Copy + Eq + Hash, F: Clone> Holds<P, F> {
         let Some(hold) = places.get_mut(&place) else {
             return false;
         };
+        debug_assert!(hold.holders > 0, "a place without holders is not listed");
         hold.holders -= 1;
         if hold.holders > 0 {
             return false;
@@ -71,9 +73,12 @@ impl<P: Copy + Eq + Hash, F: Clone> Holds<P, F> {
     /// release it now, false if its last holder does so.
     #[must_use]
     pub fn give_up(&self, place: P) -> bool {
+        // A thread begins its hold in the phase in which it found the place, and a place is given
+        // up after that phase. So a count of 0 misses no hold.
         if self.count.load(Ordering::Acquire) > 0
             && let Some(hold) = self.places.lock().get_mut(&place)
         {
+            debug_assert!(!hold.released, "a place is given up once");
             hold.released = true;
             return false;
         }
@@ -91,6 +96,7 @@ impl<P: Copy + Eq + Hash, F: Clone> Holds<P, F> {
     /// Attaches something to a place, if it is held and has nothing attached yet.
     pub fn lay(&self, place: P, fetched: impl FnOnce() -> F) {
         if let Some(hold) = self.places.lock().get_mut(&place) {
+            // The first result stays, because other threads may have returned it already.
             hold.fetched.get_or_insert_with(fetched);
         }
     }

@@ -85,6 +85,7 @@ impl<'s, S: ClaimStore> MoveClaim<'s, S> {
         let claimed = outside.map(|outside| match outside {
             ClaimTarget::Slot(slot) => ClaimedTarget::Slot(slot, store.watched().watch(slot)),
             ClaimTarget::Place(place) => {
+                // A place that was released and reused would make a new value look like this one.
                 store.hold(place);
                 ClaimedTarget::Place(place)
             }
@@ -111,6 +112,7 @@ impl<'s, S: ClaimStore> MoveClaim<'s, S> {
             None => None,
             Some(ClaimedTarget::Place(place)) => Some(ClaimTarget::Place(place)),
             Some(ClaimedTarget::Slot(slot, watch)) => {
+                // The key's lock keeps other threads from changing the object after this check.
                 if !self.store.watched().holds(slot, watch) {
                     return Ok(false);
                 }
@@ -119,6 +121,7 @@ impl<'s, S: ClaimStore> MoveClaim<'s, S> {
         };
         let replaced = replace()?;
         if let (true, Some(outside)) = (replaced, outside) {
+            // Not freed: readers that found the old record may still read there.
             self.store.retire(outside);
         }
         Ok(replaced)

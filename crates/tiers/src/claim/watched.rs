@@ -49,9 +49,11 @@ impl<S: Copy + Eq + Hash> WatchedSlots<S> {
     /// Watches a slot. An earlier watch on it counts as broken.
     pub fn watch(&self, slot: S) -> Watch {
         let mut watches = self.watches.lock();
+        // A number of its own, so that the end of an earlier watch does not end this one.
         let watch = Watch(watches.next);
         watches.next += 1;
-        watches.slots.insert(slot, watch);
+        let earlier = watches.slots.insert(slot, watch);
+        debug_assert!(earlier.is_none_or(|earlier| earlier.0 < watch.0));
         self.count.store(watches.slots.len(), Ordering::Release);
         watch
     }
@@ -59,6 +61,7 @@ impl<S: Copy + Eq + Hash> WatchedSlots<S> {
     /// Breaks the watch on a slot, if there is one: its object was changed, given up or replaced.
     #[inline]
     pub fn changed(&self, slot: S) {
+        // A watch that this load misses begins later, and its mover then reads the changed object.
         if self.count.load(Ordering::Acquire) > 0 {
             let mut watches = self.watches.lock();
             watches.slots.remove(&slot);

@@ -46,7 +46,7 @@ pub struct ColdUse {
     pub place: ColdPlace,
 }
 
-/// Maximum number of uses that are kept for the mover; more are forgotten.
+/// Maximum number of uses that are kept for the mover.
 const USES_MAX: usize = 1 << 12;
 
 /// Result of reading a place.
@@ -137,10 +137,13 @@ impl ColdTiers {
 
     /// Notes a use like [`note_use`](ColdTiers::note_use), of a node of a value.
     pub fn note_use_of_node(&self, part: usize, key: &[u8], node: u64, place: ColdPlace) {
+        debug_assert!(place.tier() > 0, "the memory tier has no places");
         if let Some(traffic) = self.traffic(place.tier()) {
             traffic.served.fetch_add(1, Ordering::Relaxed);
         }
         let mut uses = self.uses.lock();
+        // Uses are hints for the mover. If it is slow, the next ones are dropped, so that no client
+        // waits and the list stays short.
         if uses.len() < USES_MAX {
             let key = key.to_vec();
             uses.push(ColdUse {
@@ -223,6 +226,7 @@ impl ColdTiers {
         let put = tiers.put(to, values);
         if let (Some(traffic), Some(folder)) = (self.traffic(to), tiers.folder(to)) {
             let folder = folder.display();
+            // One line for each change of state: a full disk refuses thousands of values.
             match &put {
                 Ok(_) if traffic.note_written() => {
                     tracing::warn!("the tier file:{folder} accepts values again");
@@ -244,6 +248,7 @@ impl ColdTiers {
         let (Some(tiers), Some(traffic)) = (&self.tiers, self.traffic(place.tier())) else {
             return Err(ReadError::Absent);
         };
+        // All commands that hold the place get one result, even if the disk has recovered since.
         if let Some(fetched) = self.holds.fetched(place) {
             return match &*fetched {
                 Ok(value) => {
@@ -253,6 +258,7 @@ impl ColdTiers {
                 Err(unread) => Err(unread.error()),
             };
         }
+        // Without a limit, one disk that hangs would hold up the thread and all its clients.
         let began = Instant::now();
         let read = tiers.read_within(PATIENCE, place, out);
         traffic.count_read(began.elapsed());
@@ -274,6 +280,7 @@ impl ColdTiers {
     pub fn read_to_move(&self, place: ColdPlace, out: &mut Vec<u8>) -> Result<(), ReadError> {
         let traffic = self.traffic(place.tier());
         if traffic.is_some_and(Traffic::is_late) {
+            // A move can be made later, so one wait in each round of the walk is enough.
             return Err(ColdReadFailure::late().error());
         }
         self.read(place, out)
@@ -322,6 +329,7 @@ impl ColdTiers {
         let Some(tiers) = &self.tiers else {
             return false;
         };
+        // Files are the slowest kind, so only the last tier can have them.
         let last = tiers.count() - 1;
         tiers.folder(last).is_some() && tiers.values(last) > 0
     }

@@ -9,6 +9,8 @@ use std::time::Duration;
 /// next one reads of up to twice as long, the last all longer ones.
 pub const LATENCIES: usize = 22;
 
+const _: () = assert!(LATENCIES < 64, "a bound is a power of two in 64 bits");
+
 /// The counts of one tier.
 #[derive(Debug, Default)]
 pub struct Traffic {
@@ -74,6 +76,7 @@ impl Traffic {
     #[inline]
     pub fn count_read(&self, took: Duration) {
         let ns = took.as_nanos() as u64;
+        // Rounded up, so that the bound of a bucket is no less than any of its reads.
         let microseconds = ns.div_ceil(1000).max(1);
         let bucket = microseconds.next_power_of_two().ilog2() as usize;
         if let Some(count) = self.latencies.get(bucket.min(LATENCIES - 1)) {
@@ -99,6 +102,7 @@ impl Traffic {
     /// Returns a time within which this part of the reads ended, accurate to a factor of two;
     /// `None` if there were no reads.
     pub fn quantile(&self, part: f64) -> Option<Duration> {
+        debug_assert!((0.0..=1.0).contains(&part));
         let reads: u64 = self.latencies().map(|(_, count)| count).sum();
         let wanted = (reads as f64 * part).ceil() as u64;
         let mut seen = 0;

@@ -1,5 +1,6 @@
 //! Blocks: values that are compressed together.
 
+use super::BLOCK_VALUES_MAX;
 use super::dictionary::{Dictionaries, Number};
 use crate::usage::{ReadError, TierRefusal};
 use std::cell::RefCell;
@@ -71,6 +72,7 @@ impl CompressedBlock {
         values: &[&[u8]],
         dictionaries: &Dictionaries,
     ) -> Result<CompressedBlock, TierRefusal> {
+        debug_assert!(values.len() <= BLOCK_VALUES_MAX, "the count has 16 bits");
         CODER.with_borrow_mut(|coder| {
             let Coder {
                 compressor,
@@ -86,6 +88,7 @@ impl CompressedBlock {
             }
             let newest = dictionaries.join_newest();
             let lengths = block.len();
+            // With this much room, compression never fails because the target is too short.
             block.resize(lengths + zstd::zstd_safe::compress_bound(raw.len()), 0);
             let target = block.get_mut(lengths..).unwrap_or_default();
             let written = match &newest {
@@ -105,6 +108,7 @@ impl CompressedBlock {
             let magic = block.drain(lengths..lengths + MAGIC_BYTES);
             debug_assert!(magic.as_slice() == MAGICNUMBER.to_le_bytes());
             drop(magic);
+            // Each read would decompress the values for next to no memory saved.
             if block.len() * WORTH.1 > raw.len() * WORTH.0 {
                 dictionaries.leave(newest);
                 return Err(TierRefusal::Incompressible);
@@ -137,10 +141,12 @@ impl CompressedBlock {
 
     /// Returns the lengths of the values, and the offset of the compressed part.
     fn lengths(&self) -> (impl Iterator<Item = usize>, usize) {
+        // The end of the lengths is needed at once, before the iterator has reached it.
         let mut start = 0;
         for _ in 0..self.count {
             start += read_length(&self.bytes, start).1;
         }
+        debug_assert!(start >= usize::from(self.count), "each length has a byte");
         let mut at = 0;
         let lengths = (0..self.count).map(move |_| {
             let (length, taken) = read_length(&self.bytes, at);
@@ -166,6 +172,7 @@ impl CompressedBlock {
             raw_bytes += length;
         }
         let end = end.ok_or(ReadError::Absent)?;
+        // A frame cannot be entered in the middle, so one value costs the whole block.
         let compressed = self.bytes.get(compressed..).unwrap_or_default();
         CODER.with_borrow_mut(|coder| {
             let Coder {

@@ -34,6 +34,8 @@ const GROWTH: u64 = 4;
 /// Maximum number of dictionaries that are kept at once.
 const DICTIONARIES_MAX: usize = 16;
 
+const _: () = assert!(DICTIONARIES_MAX <= 1 << u16::BITS, "a number has 16 bits");
+
 /// The number of a dictionary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Number(u16);
@@ -124,6 +126,11 @@ impl DictionarySample {
 
     /// Trains a dictionary; returns `None` if the values have nothing in common.
     fn train(&self, bytes_max: usize) -> Option<Dictionary> {
+        debug_assert_eq!(
+            self.lengths.iter().sum::<usize>(),
+            self.bytes.len(),
+            "zstd divides the sample by the lengths"
+        );
         let limit = (self.bytes.len() / SAMPLE_FACTOR).min(bytes_max);
         let mut content = zstd::dict::from_continuous(&self.bytes, &self.lengths, limit).ok()?;
         // zstd does not write a dictionary number of 0 into each block.
@@ -160,12 +167,13 @@ impl Dictionaries {
         list.dictionaries.get(usize::from(number.0))?.clone()
     }
 
-    /// Returns the newest dictionary, after counting one more block that needs it. It counts while
-    /// the list is locked, so that the dictionary is not freed before the block exists.
+    /// Returns the newest dictionary, after counting one more block that needs it.
     pub(super) fn join_newest(&self) -> Option<(Number, Arc<Dictionary>)> {
         let list = self.list.read();
         let number = list.newest?;
         let dictionary = list.dictionaries.get(usize::from(number.0))?.clone()?;
+        // Counted while the list is locked: `leave` frees a dictionary under the same lock, so this
+        // one stays until the block exists.
         dictionary.blocks.fetch_add(1, Ordering::Relaxed);
         Some((number, dictionary))
     }
@@ -178,7 +186,9 @@ impl Dictionaries {
         let Some(dictionary) = self.get(number) else {
             return;
         };
-        if dictionary.blocks.fetch_sub(1, Ordering::Relaxed) > 1 {
+        let blocks = dictionary.blocks.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(blocks > 0, "each block has joined its dictionary");
+        if blocks > 1 {
             return;
         }
         let mut list = self.list.write();
@@ -201,6 +211,7 @@ impl Dictionaries {
             return;
         }
         let Some(mut sample) = self.sample.try_lock() else {
+            // Any values make a sample, so no thread waits to add its own.
             return;
         };
         for value in values {
@@ -239,6 +250,7 @@ impl Dictionaries {
         let free = list.dictionaries.iter().position(Option::is_none);
         let at = free.unwrap_or(list.dictionaries.len());
         if at >= DICTIONARIES_MAX {
+            // Blocks need all of them; the newest one goes on to serve new blocks.
             return;
         }
         let dictionary = Some(Arc::new(dictionary));
@@ -248,5 +260,14 @@ impl Dictionaries {
         }
         list.newest = Some(Number(at as u16));
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        debug_assert_eq!(
+            self.bytes.load(Ordering::Relaxed),
+            list.dictionaries
+                .iter()
+                .flatten()
+                .map(|it| it.bytes)
+                .sum::<u64>(),
+            "the bytes change only while the list is locked"
+        );
     }
 }

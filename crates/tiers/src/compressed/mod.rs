@@ -45,6 +45,11 @@ const BLOCK_OVERHEAD_BYTES: u64 = (size_of::<Option<CompressedBlock>>() + 8) as 
 /// Number of bits of a place for the value's index in its block.
 const INDEX_BITS: u32 = 16;
 
+const _: () = assert!(
+    BLOCK_VALUES_MAX <= 1 << INDEX_BITS,
+    "an index fits into a place"
+);
+
 /// A tier of compressed memory. All threads may use it at once.
 #[derive(Debug)]
 pub struct CompressedTier {
@@ -109,6 +114,7 @@ impl CompressedTier {
         }
         self.dictionaries.learn(values);
         let block = CompressedBlock::compress(values, &self.dictionaries)?;
+        // Taken before the block is in the table, so that the tier never exceeds its capacity.
         if let Err(full) = self.take(block.bytes() as u64 + BLOCK_OVERHEAD_BYTES) {
             self.dictionaries.leave(block.dictionary());
             return Err(full);
@@ -122,6 +128,7 @@ impl CompressedTier {
             }
         };
         if let Some(entry) = table.blocks.get_mut(number as usize) {
+            debug_assert!(entry.is_none(), "a free number has no block");
             *entry = Some(block);
         }
         drop(table);
@@ -134,6 +141,8 @@ impl CompressedTier {
 
     /// Takes bytes of the capacity, or none if fewer are left.
     fn take(&self, bytes: u64) -> Result<(), TierRefusal> {
+        // Values are put while a dictionary is trained, so the limit can fall below the bytes in
+        // use.
         let limit = self
             .capacity_bytes
             .saturating_sub(self.dictionaries.bytes());
@@ -181,8 +190,12 @@ impl CompressedTier {
         let Some((bytes, live)) = released.flatten() else {
             return;
         };
-        self.values.fetch_sub(1, Ordering::Relaxed);
-        self.value_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+        let values = self.values.fetch_sub(1, Ordering::Relaxed);
+        let value_bytes = self.value_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+        debug_assert!(
+            values > 0 && value_bytes >= bytes as u64,
+            "a value is released once"
+        );
         if live > 0 {
             return;
         }
@@ -191,9 +204,11 @@ impl CompressedTier {
         let entry = table.blocks.get_mut(number as usize);
         if let Some(block) = entry.and_then(Option::take) {
             table.free.push(number);
+            // Readers of other blocks need not wait while this one is freed.
             drop(table);
             let bytes = block.bytes() as u64 + BLOCK_OVERHEAD_BYTES;
-            self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            let used = self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            debug_assert!(used >= bytes, "each block has taken its bytes");
             self.dictionaries.leave(block.dictionary());
         }
     }

@@ -8,6 +8,10 @@ use super::SECTOR_BYTES;
 struct Sector([u8; SECTOR_BYTES]);
 
 const _: () = assert!(align_of::<Sector>() == SECTOR_BYTES);
+const _: () = assert!(
+    size_of::<Sector>() == SECTOR_BYTES,
+    "a sector has no padding"
+);
 
 /// Bytes in whole sectors.
 #[derive(Debug, Default)]

@@ -27,7 +27,7 @@ pub use ring::TierReadRing;
 use crate::disk::{PATIENCE, TierDisk, TierFile};
 use crate::error::TierOpenError;
 use crate::place::ColdPlace;
-use crate::specification::Specification;
+use crate::specification::{MIN_BYTES, Specification};
 use crate::usage::{ReadError, TierRefusal, TierUsage};
 use parking_lot::{Mutex, RwLock};
 use patient::OneAtATime;
@@ -58,6 +58,19 @@ const UNIT_BITS: u32 = 22;
 const SEGMENT_BITS: u32 = 56 - LENGTH_BITS - UNIT_BITS;
 /// Marker for a length that is stored in `long` instead.
 const LONG: u64 = (1 << LENGTH_BITS) - 1;
+
+const _: () = assert!(
+    HEADER_BYTES == 2 * size_of::<u64>(),
+    "a header is two numbers"
+);
+const _: () = assert!(
+    SEGMENT_BYTES_MAX / UNIT_BYTES as u64 <= 1 << UNIT_BITS,
+    "a place can name each unit of a segment"
+);
+const _: () = assert!(
+    MIN_BYTES / SEGMENTS_MIN >= SECTOR_BYTES as u64,
+    "the segments of the smallest tier are not empty"
+);
 
 /// A tier in files. All threads may use it at once.
 #[derive(Debug)]
@@ -150,6 +163,7 @@ impl FileTier {
             folder: folder.to_owned(),
             disk,
             segment_bytes,
+            // Places cannot name more segments.
             segments_max: ((capacity_bytes / segment_bytes) as usize).min(1 << SEGMENT_BITS),
             segments: RwLock::default(),
             open: Mutex::new(None),
@@ -187,6 +201,7 @@ impl FileTier {
             match self.append(value) {
                 Ok(place) => places.push(place),
                 Err(error) => {
+                    // The store records all places or none; a place without a record would stay.
                     places.into_iter().for_each(|place| self.release(place));
                     return Err(error);
                 }
@@ -202,6 +217,8 @@ impl FileTier {
             let bytes = value.len();
             return Err(TierRefusal::TooLarge { bytes, limit });
         }
+        // One thread appends at a time, also while it waits for the disk. Reads and releases do not
+        // take this lock.
         let mut open = self.open.lock();
         let disk = |source| TierRefusal::Disk {
             path: self.folder.clone(),
@@ -212,6 +229,7 @@ impl FileTier {
             .is_none_or(|open| !open.segment.has_room(record_bytes))
         {
             if let Some(full) = open.take_if(|full| full.segment.is_empty()) {
+                // All its values were released. Closed now, it makes room for the next segment.
                 self.close(&full);
             }
             // While no other segment can be added, shorter values may still fit into this one.
@@ -220,6 +238,7 @@ impl FileTier {
                 match full.segment.finish() {
                     Ok(buffer) => next.segment.begin_with(buffer),
                     Err(error) => {
+                        // The full segment stays open, because only memory has its last bytes.
                         self.close(&next);
                         return Err(disk(error));
                     }
@@ -233,7 +252,12 @@ impl FileTier {
             return Err(TierRefusal::Full);
         };
         let length = (value.len() as u64).min(LONG);
+        debug_assert!(*number < 1 << SEGMENT_BITS, "a place can name the segment");
         let place = |start: u64| {
+            debug_assert!(
+                start.is_multiple_of(UNIT_BYTES as u64),
+                "a place names a unit"
+            );
             let unit = start / UNIT_BYTES as u64;
             let inner = (((*number as u64) << UNIT_BITS) | unit) << LENGTH_BITS;
             ColdPlace::new(self.tier, inner | length)
@@ -242,6 +266,7 @@ impl FileTier {
             .append(value, |start| place(start).to_bits())
             .map_err(disk)?;
         if length == LONG {
+            // No other thread knows the place yet, so its length may follow the record.
             self.long.lock().insert(place(start), value.len());
         }
         self.values.fetch_add(1, Ordering::Relaxed);
@@ -253,6 +278,10 @@ impl FileTier {
     /// Adds a segment. The caller must hold the lock of `open`, so that no other thread adds one
     /// meanwhile.
     fn begin_segment(&self) -> Result<OpenSegment, TierRefusal> {
+        debug_assert!(
+            self.open.is_locked(),
+            "two threads would exceed the capacity"
+        );
         if self.segments.read().count >= self.segments_max {
             return Err(TierRefusal::Full);
         }
@@ -275,6 +304,7 @@ impl FileTier {
             None => segments.list.push(Some(Arc::clone(&segment))),
         }
         segments.count += 1;
+        debug_assert!(segments.count <= self.segments_max);
         Ok(OpenSegment { number, segment })
     }
 
@@ -336,10 +366,11 @@ impl FileTier {
         }
     }
 
-    /// Frees a segment without values, unless values are still appended to it. Another segment may
-    /// have this number by now.
+    /// Frees a segment without values, unless values are still appended to it.
     fn give_back(&self, number: usize) {
         let mut segments = self.segments.write();
+        // Asked again under the lock: another thread may have freed the segment, and its number may
+        // be that of another one by now.
         if let Some(entry) = segments.list.get_mut(number)
             && entry.as_ref().is_some_and(|segment| segment.is_finished())
         {

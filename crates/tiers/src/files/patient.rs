@@ -61,6 +61,7 @@ fn run<T: Send + 'static>(
 ) -> io::Result<T> {
     RUNNER.with_borrow_mut(|kept| {
         if LEFT.load(Ordering::Relaxed) >= LEFT_MAX {
+            // The disk has not responded to any of them, so another thread would be lost, too.
             return Err(late());
         }
         let runner = match kept.take() {
@@ -121,7 +122,12 @@ impl<T> DiskWorkOutcome<T> {
 
 impl<T> Drop for DiskWorkOutcome<T> {
     fn drop(&mut self) {
-        *self.0.lock() = std::mem::take(&mut self.1);
+        let mut state = self.0.lock();
+        debug_assert!(
+            matches!(*state, DiskWorkState::UnderWay),
+            "only this work was under way"
+        );
+        *state = std::mem::take(&mut self.1);
     }
 }
 
@@ -145,6 +151,7 @@ impl<T: Send + 'static> OneAtATime<T> {
             }
             DiskWorkState::Over(result) => return result,
         }
+        // The work locks the state to store its outcome.
         drop(state);
         let outcome = DiskWorkOutcome(Arc::clone(&self.0), DiskWorkState::Idle);
         let work = move || {

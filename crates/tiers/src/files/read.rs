@@ -40,6 +40,7 @@ impl PendingTierRead {
             let read = self
                 .segment
                 .read(self.start, self.value_bytes, number, scratch, out);
+            // Each thread keeps its buffer, so one long value must not make all of them large.
             if self.value_bytes > KEPT_BYTES {
                 scratch.shorten(KEPT_BYTES);
             }

@@ -48,10 +48,9 @@ impl fmt::Debug for TierReadRing {
 /// Creates a ring of the kernel that completes reads when their thread enters it or sleeps there. A
 /// plain ring interrupts the thread for each read. Linux supports this since 5.19; before, the ring
 /// is a plain one.
-///
-/// `IORING_SETUP_DEFER_TASKRUN` is not set: with it the thread would have to ask for completions,
-/// and the kernel would not wake a thread that polls the ring.
 fn kernel_ring(entries: u32) -> io::Result<IoUring> {
+    // `IORING_SETUP_DEFER_TASKRUN` is not set: with it the thread would have to ask for
+    // completions, and the kernel would not wake a thread that polls the ring.
     IoUring::builder()
         .setup_coop_taskrun()
         .build(entries)
@@ -107,6 +106,7 @@ impl TierReadRing {
         let Some(slot) = self.slots.get_mut(at) else {
             return run(pending);
         };
+        debug_assert!(slot.read.is_none(), "a free slot has no read");
         let file = pending.segment.file_descriptor();
         let part = pending
             .segment
@@ -120,6 +120,7 @@ impl TierReadRing {
             return run(pending);
         };
         if target.is_empty() {
+            // All of the record was in memory.
             self.free.push(at);
             let mut value = Vec::new();
             let answer = pending.finish(&part, &slot.buffer, &mut value);
@@ -138,8 +139,8 @@ impl TierReadRing {
         // reports that the read has ended: only `wait` frees it then, and otherwise `drop` leaks
         // it. The segment in `pending` keeps the file open as long.
         let pushed = unsafe { self.ring.submission().push(&read) };
+        debug_assert!(pushed.is_ok(), "the ring has as many entries as slots");
         if pushed.is_err() {
-            // The ring has as many entries as slots, so a push cannot fail.
             self.free.push(at);
             return run(pending);
         }
@@ -150,6 +151,7 @@ impl TierReadRing {
         });
         self.under_way += 1;
         self.untold += 1;
+        debug_assert_eq!(self.free.len() + self.under_way, self.slots.len());
         None
     }
 
@@ -185,6 +187,7 @@ impl TierReadRing {
         let arguments = SubmitArgs::new().timespec(&limit);
         match self.ring.submitter().submit_with_args(1, &arguments) {
             Ok(_) => self.untold = 0,
+            // The limit has passed, or a signal came: reads may have ended nevertheless.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR)) => {}
             Err(error) => return Err(error),
         }
@@ -212,6 +215,7 @@ impl TierReadRing {
                 Err(_) => Err(io::Error::from_raw_os_error(-entry.result()).into()),
             };
             if read.part.disk_bytes > KEPT_BYTES {
+                // Otherwise each slot would keep the memory of the largest value it has read.
                 slot.buffer.shorten(KEPT_BYTES);
             }
             self.free.push(at);

@@ -77,6 +77,8 @@ impl Tail {
 impl TierFileSegment {
     /// Creates a segment of `bytes` bytes in a file.
     pub(super) fn new(file: Box<dyn TierFile>, bytes: u64, buffer_bytes: usize) -> TierFileSegment {
+        debug_assert!(bytes.is_multiple_of(SECTOR_BYTES as u64));
+        debug_assert!(buffer_bytes > 0 && buffer_bytes.is_multiple_of(SECTOR_BYTES));
         TierFileSegment {
             file: Arc::from(file),
             bytes,
@@ -108,11 +110,21 @@ impl TierFileSegment {
     ) -> io::Result<u64> {
         let record_bytes = record_bytes(value.len());
         let mut tail = self.tail.lock();
+        // Sectors of a write that failed go first, because the tail has room for one write only.
         if tail.leaving.is_some() || tail.used + record_bytes > self.buffer_bytes {
             tail = self.write_out(tail, false)?;
         }
         let start = self.appended.load(Ordering::Relaxed);
         let used = tail.used;
+        debug_assert_eq!(
+            start,
+            tail.start + used as u64,
+            "the tail ends where records end"
+        );
+        debug_assert!(
+            start + record_bytes as u64 <= self.bytes,
+            "the caller checks the room"
+        );
         tail.buffer.lengthen(used + record_bytes);
         let record = tail.buffer.bytes_mut().get_mut(used..used + record_bytes);
         let record = record.unwrap_or_default();
@@ -150,6 +162,9 @@ impl TierFileSegment {
         if bytes == 0 {
             return Ok(tail);
         }
+        debug_assert!(tail.leaving.is_none(), "no unwritten sectors are replaced");
+        debug_assert!(tail.start.is_multiple_of(SECTOR_BYTES as u64));
+        // The last sector is not full yet. It stays in memory, so that it is written only once.
         let mut rest = AlignedBuffer::default();
         if let Some(left) = tail.buffer.bytes().get(bytes..used) {
             rest.begin_with(left);
@@ -176,12 +191,14 @@ impl TierFileSegment {
         let (file, buffer) = (Arc::clone(&self.file), Arc::clone(&leaving.buffer));
         let (start, bytes) = (leaving.start, leaving.bytes);
         let write = move || file.write_at(buffer.bytes().get(..bytes).unwrap_or_default(), start);
+        // Unlocked, so that values in memory can be read and released while the disk works.
         MutexGuard::unlocked(&mut tail, || self.write.run(write, PATIENCE))?;
         // The tail gets its buffer back, so that no new one needs to grow. It begins with the bytes
         // that were appended meanwhile, less than a sector.
         let written = tail.leaving.take().map(|leaving| leaving.buffer);
         if let Some(mut buffer) = written.and_then(Arc::into_inner) {
             let used = tail.used;
+            debug_assert!(used < SECTOR_BYTES, "all full sectors have left");
             buffer.begin_with(tail.buffer.bytes().get(..used).unwrap_or_default());
             tail.buffer = buffer;
         }
@@ -278,18 +295,23 @@ impl TierFileSegment {
     /// Counts that a value was released.
     pub(super) fn release(&self, value_bytes: usize) {
         let bytes = record_bytes(value_bytes) as u64;
-        self.live_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.live_values.fetch_sub(1, Ordering::SeqCst);
+        let live_bytes = self.live_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let live_values = self.live_values.fetch_sub(1, Ordering::SeqCst);
+        debug_assert!(
+            live_bytes >= bytes && live_values > 0,
+            "a value is released once"
+        );
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.live_values.load(Ordering::SeqCst) == 0
     }
 
-    /// Returns true if nothing is appended any more, and no value is left. Both the thread that
-    /// releases the last value and the thread that [closes](TierFileSegment::close) the segment ask
-    /// then, so that at least one of them sees it.
+    /// Returns true if nothing is appended any more, and no value is left.
     pub(super) fn is_finished(&self) -> bool {
+        // The thread that releases the last value and the thread that closes the segment both ask
+        // this after their own store. Both stores are sequentially consistent, so that at least one
+        // of the two threads sees that the segment can be freed.
         !self.is_open.load(Ordering::SeqCst) && self.is_empty()
     }
 

@@ -99,6 +99,7 @@ impl TierDisk for NumaNodeMemory {
     fn create(&self, _: &Path, bytes: u64) -> io::Result<Box<dyn TierFile>> {
         let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let mut memory = MmapMut::map_anon(length)?;
+        // Before the first write, because a page stays on the node where it was first touched.
         if let Some(node) = self.node {
             nodes::bind(&mut memory, node)?;
         }
@@ -135,6 +136,7 @@ impl TierFile for NumaMemoryFile {
 }
 
 fn range(offset: u64, length: usize) -> Range<usize> {
+    // Offsets beyond the address space lie outside of the memory, too, and are refused there.
     let start = usize::try_from(offset).unwrap_or(usize::MAX);
     start..start.saturating_add(length)
 }

@@ -7,6 +7,11 @@ const NODES_MAX: u32 = 1024;
 const WORD_BITS: u32 = usize::BITS;
 const WORDS: usize = (NODES_MAX / WORD_BITS) as usize;
 
+const _: () = assert!(
+    WORDS as u32 * WORD_BITS == NODES_MAX,
+    "the kernel reads as many bits as it is told"
+);
+
 /// Returns the nodes that exist, if the system reports them.
 pub(super) fn online() -> Option<Vec<u32>> {
     parse_list(&std::fs::read_to_string("/sys/devices/system/node/online").ok()?)
