@@ -61,6 +61,7 @@ impl<'k, V: MovableValues> Carry<'k, V> {
         self.bytes = 0;
         let load = std::mem::take(&mut self.load);
         if self.to == 0 {
+            // Memory has no places: `publish` allocates it for each value alone.
             for moving in load {
                 self.finish(moving, None, done);
             }
@@ -72,6 +73,7 @@ impl<'k, V: MovableValues> Carry<'k, V> {
         }
         match self.values.cold().put(self.to, &values) {
             Ok(places) => {
+                debug_assert_eq!(places.len(), load.len());
                 for (moving, place) in load.into_iter().zip(places) {
                     self.finish(moving, Some(place), done);
                 }
@@ -118,6 +120,7 @@ impl<'k, V: MovableValues> Carry<'k, V> {
 
     /// Returns the values that the tier refused.
     pub(super) fn into_refused(self) -> Vec<TierRefusedValue<V::Moving>> {
+        debug_assert!(self.load.is_empty(), "the values were delivered before");
         self.refused
     }
 }

@@ -74,6 +74,7 @@ impl MoveJudge {
             true => movable.min(bytes),
             false => bytes,
         };
+        // Keys and indexes stay, so the policy divides only the rest of the capacity.
         let capacity = self.memory_capacity.saturating_sub(bytes - movable);
         self.policy.set_capacity(0, capacity);
         self.policy.set_bytes(0, movable);
@@ -84,6 +85,7 @@ impl MoveJudge {
     /// Sets the usage of a cold tier.
     pub fn set_cold(&mut self, tier: usize, usage: &TierUsage) {
         self.policy.set_bytes(tier, usage.value_bytes);
+        // A few values say little about the others, and the capacity must not swing with them.
         if usage.value_bytes > RATIO_BYTES_MIN {
             let ratio = usage.value_bytes as f64 / usage.used_bytes.max(1) as f64;
             let capacity = usage.capacity_bytes as f64 * ratio;
@@ -94,6 +96,7 @@ impl MoveJudge {
     /// Adds `uses` since the last call, `in_memory` of them in memory. Returns the number of heat
     /// periods that have ended.
     pub fn report_uses(&mut self, in_memory: u64, uses: u64) -> u32 {
+        debug_assert!(in_memory <= uses);
         self.policy.passed(self.began.elapsed());
         if uses == 0 {
             return 0;
@@ -170,6 +173,8 @@ impl VisitedKeySample {
         self.keys += 1.0;
         self.movable += movable;
         self.memory_bytes += memory_bytes;
+        debug_assert!(self.movable <= self.keys);
+        // Halved, so that keys that the walk visited long ago lose weight.
         if self.keys > MET_MAX {
             self.keys /= 2.0;
             self.movable /= 2.0;

@@ -11,11 +11,9 @@
 //! The policy limits the bytes moved per second, so that moves leave the machine to other threads.
 //! Threads that write faster than that help: before they allocate memory, while the memory tier is
 //! full, they [carry](TierKeeper::relieve) as many values out as is needed. They wait for a thread
-//! that is already moving values, because that makes room, too. That thread may be slow: the
-//! store's thread runs at a lower priority, so that on a busy machine it may not run for long. It
-//! therefore yields after a few values to a thread that waits, and each of its steps restarts the
-//! timeout of those that wait. If nothing has moved in a step for [`PATIENCE`], it waits for a disk
-//! that does not respond: then there is no room, and no thread waits until the disk has responded.
+//! that is already moving values, because that makes room, too. Each of its steps restarts their
+//! timeout. If it has made no step for [`PATIENCE`], it waits for a disk that does not respond:
+//! then there is no room, and no thread waits until the disk has responded.
 //!
 //! Memory that a move has replaced stays in use until no reader can use it, and a reader may be a
 //! thread that is not running. Writers also wait for memory that is [still to be
@@ -236,6 +234,7 @@ impl<H: Default> TierKeeper<H> {
         };
         while self.exceeds_capacity(values) {
             if self.is_stuck() {
+                // Each waiting thread is refused at once until a value has left again.
                 return false;
             }
             mover.slice(values, tiers, self, true);
@@ -283,9 +282,13 @@ impl<H: Default> TierKeeper<H> {
             values.warmth().make_for(keys);
             mover.bring_in(values, tiers, self);
             let (began, mut slices) = (Instant::now(), mover.slices(uses, keys as u64));
+            // A tier without room is drained for as long as a run may take. Otherwise the walk
+            // keeps the pace of the uses.
             while slices > 0 || mover.drains(tiers) && !self.is_stuck() {
                 mover.slice(values, tiers, self, false);
                 slices = slices.saturating_sub(1);
+                // This thread runs at a lower priority. On a busy machine it may not run for long,
+                // so it leaves the mover to a thread that waits after each few values.
                 if began.elapsed() > WORK || self.is_waited_for() {
                     break;
                 }

@@ -117,6 +117,7 @@ impl<H: Default> Mover<H> {
     /// Returns the number of slices to walk during `uses` uses, if nothing must leave.
     pub(super) fn slices(&self, uses: u64, keys: u64) -> usize {
         let keys = self.judge.visit_share(uses) * keys as f64;
+        // At least one, so that a round ends also in a store that is hardly used.
         ((keys / SLICE_KEYS as f64) as usize).clamp(1, IDLE_SLICES_MAX)
     }
 
@@ -161,6 +162,7 @@ impl<H: Default> Mover<H> {
         let begun = begun.filter_map(|(moving, (_, object, to))| Some((moving?, object, to)));
         self.carry(values, tiers, keeper, begun.collect());
         if is_round {
+            // A verdict only after a whole round: a value that can leave may be the last of it.
             let is_over = keeper.memory_bytes() > keeper.memory_bytes_max();
             // Nothing can make room if no memory is still to be freed and no tier has room for a
             // value that should leave, or if these took too long.
@@ -183,6 +185,7 @@ impl<H: Default> Mover<H> {
             }
             self.was_wanted = false;
             self.round += 1;
+            // Once in a round a move tries if a disk responds again.
             values.cold().forget_late();
             self.carried_in_round = 0;
         }
@@ -207,10 +210,12 @@ impl<H: Default> Mover<H> {
     ) {
         let mut loads: Vec<Vec<_>> = (0..tiers.count()).map(|_| Vec::new()).collect();
         for (moving, object, to) in leaving {
+            debug_assert!(to < loads.len(), "the policy names tiers that exist");
             if let Some(load) = loads.get_mut(to) {
                 load.push((moving, object));
             }
         }
+        // From fast to slow, because values that one tier refuses join the load of a later one.
         for to in 0..tiers.count() {
             let mut outcomes = Vec::new();
             let mut carry = Carry::new(values, tiers, to);
@@ -257,6 +262,7 @@ impl<H: Default> Mover<H> {
         if object.tier == 0 {
             self.carried_since = true;
             self.carried_in_round += object.bytes;
+            // Writers that wait may try again at once, before the round ends.
             self.rounds_in_vain = 0;
             keeper.is_stuck.store(false, Ordering::Relaxed);
         }
@@ -292,6 +298,8 @@ impl<H: Default> Mover<H> {
         };
         if let ValuePosition::Place(place) = met.at {
             let rewrite = match is_urgent {
+                // A thread waits for room, and only sparse blocks free it. A newer dictionary can
+                // wait.
                 true => tiers.is_sparse(place),
                 false => tiers.wants_rewrite(place),
             };
@@ -304,6 +312,7 @@ impl<H: Default> Mover<H> {
             return None;
         }
         let wanted = self.judge.visit(&object)?;
+        debug_assert!(from < wanted && wanted < tiers.count());
         self.was_wanted |= from == 0;
         if values.is_pinned(&met.key) {
             return None;
@@ -388,6 +397,7 @@ impl<H: Default> Mover<H> {
     }
 
     fn refuse(&mut self, hash: u64, tier: usize) {
+        // This may overwrite the entry of another value, which is then merely offered too early.
         let entry = (hash ^ tier as u64, self.round + REFUSED_ROUNDS);
         if let Some(refused) = self.refused.get_mut(hash as usize % REFUSED_ENTRIES) {
             *refused = entry;
@@ -411,6 +421,7 @@ fn begin<V: MovableValues>(
         begun.append(&mut values.begin(keys));
         keeper.step();
     }
+    debug_assert_eq!(begun.len(), keys.len(), "each key has a result");
     begun
 }
 

@@ -49,6 +49,7 @@ fn is_drawn() -> bool {
     state ^= state << 13;
     state ^= state >> 17;
     state ^= state << 5;
+    debug_assert_ne!(state, 0, "only 0 leads to 0");
     CHANCE.set(state);
     state.is_multiple_of(u32::from(USES_COUNTED))
 }
@@ -73,6 +74,7 @@ impl Warmth {
         while self.heat.read().as_ref().is_some_and(is_small) {
             let mut kept = self.heat.write();
             if let Some(heat) = kept.as_mut() {
+                // Copied into both halves, because an empty heat would make hot values leave.
                 *heat = heat.doubled();
                 self.bytes.store(heat.bytes(), Ordering::Relaxed);
             }

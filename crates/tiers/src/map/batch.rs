@@ -39,6 +39,7 @@ impl<I: OrderedIndex<ByteStrings> + Debug> TieredIndexCore<I> {
         let mut records = RECORDS.take().unwrap_or_default();
         records.clear();
         let executed = self.execute_by(batch, &mut records);
+        // The memory of an unusually large batch is freed: the thread may never need it again.
         if records.len() <= KEPT_OPERATIONS {
             RECORDS.set(Some(records));
         }
@@ -52,10 +53,16 @@ impl<I: OrderedIndex<ByteStrings> + Debug> TieredIndexCore<I> {
     ) -> Result<(), OperationError> {
         let input = batch.input()?;
         let compared = self.translate(input, records)?;
+        debug_assert_eq!(
+            records.len(),
+            input.operations().len(),
+            "an operation and its records have one position"
+        );
         let still = match compared.is_empty() {
             true => None,
             false => Some(self.bring_in(&compared)?),
         };
+        // Pinned until the places are held, so that none of them is released in between.
         let guard = pin();
         self.entries.execute(records)?;
         drop(still);
@@ -81,6 +88,7 @@ impl<I: OrderedIndex<ByteStrings> + Debug> TieredIndexCore<I> {
         for (position, operation) in input.operations().iter().enumerate() {
             answer((input, &mut output), position, operation, records, &values);
         }
+        // Last, because an outcome may need the value that its operation replaced.
         self.give_up(met.replaced);
         Ok(())
     }
@@ -261,6 +269,8 @@ fn insert(
     key: &[u8],
     value: &[u8],
 ) -> Result<(), OperationError> {
+    // The value and the end are staged side by side, so that one span is the record, without a
+    // buffer to join them in.
     let key = records.stage(key)?;
     let start = records.stage(value)?.start();
     records.stage(END)?;

@@ -23,6 +23,7 @@ impl<I> TieredIndexCore<I> {
     /// Reads places that are held, in order.
     pub(super) fn read_all(&self, held: &[ColdPlaceGuard]) -> Vec<Read> {
         let mut reads: Vec<Option<Read>> = held.iter().map(|_| None).collect();
+        // A ring makes reads overlap, so it gains nothing for one.
         let waiting = held.iter().filter(|held| self.cold.waits(held.place()));
         if waiting.count() > 1
             && let Some(ring) = self.ring()
@@ -85,6 +86,7 @@ impl<I> TieredIndexCore<I> {
                 done(number as usize, read);
             });
             if has_come {
+                // A disk that still responds is waited for, however long all reads take.
                 last = Instant::now();
             }
             if waited.is_err() || last.elapsed() >= PATIENCE {
@@ -92,6 +94,7 @@ impl<I> TieredIndexCore<I> {
             }
         }
         if ring.under_way() == 0 {
+            // Only a ring without reads is kept: another caller would get the results of old ones.
             let mut rings = self.rings.lock();
             if rings.len() < RINGS_MAX {
                 rings.push(ring);

@@ -115,8 +115,10 @@ impl<I: OrderedIndex<ByteStrings>> TieredIndexCore<I> {
             Err(place) => place,
         };
         if !self.cold.waits(place) {
+            // Read while pinned, which is cheaper than a hold and takes only microseconds.
             return self.read(key, place);
         }
+        // A thread that stayed pinned while it waits for a disk would delay all other releases.
         let held = ColdPlaceGuard::new(&self.cold, place);
         drop(guard);
         self.read(key, held.place())
@@ -162,6 +164,7 @@ impl<I: OrderedIndex<ByteStrings>> TieredIndexCore<I> {
             }
             retired.fetch_sub(count, Ordering::Relaxed);
         });
+        // Otherwise the release could wait in this thread's own list until that is full.
         guard.flush();
     }
 

@@ -45,6 +45,7 @@ impl<I: OrderedIndex<ByteStrings> + Debug> TieredIndexCore<I> {
         check(key, Some(value))?;
         self.make_room(1, key.len() + value.len())?;
         let replaced = self.entries.insert(key, &record::here(value))?;
+        // Without the old record: an overwritten value in a cold tier is not used.
         self.note(key, None);
         replaced.map(|stored| self.take(key, stored)).transpose()
     }

@@ -21,12 +21,16 @@ impl<'r> TieredRecord<'r> {
     pub(super) fn parse(stored: &'r [u8]) -> TieredRecord<'r> {
         match stored.split_last() {
             Some((&THERE, place)) => {
+                debug_assert_eq!(place.len(), size_of::<u64>(), "`there` has made the record");
                 let bits = place
                     .first_chunk()
                     .map_or(0, |bits| u64::from_le_bytes(*bits));
                 TieredRecord::There(ColdPlace::from_bits(bits))
             }
-            Some((_, value)) => TieredRecord::Here(value),
+            Some((&tag, value)) => {
+                debug_assert_eq!(tag, HERE, "a record ends with its kind");
+                TieredRecord::Here(value)
+            }
             None => TieredRecord::Here(stored),
         }
     }

@@ -66,6 +66,7 @@ impl<I: OrderedIndex<ByteStrings>> TieredIndexCore<I> {
             TieredRecord::Here(_) => None,
             TieredRecord::There(place) => Some(ClaimTarget::Place(place)),
         };
+        // Claimed while pinned: later the place may have been released and reused.
         let claim = MoveClaim::take(self, outside);
         drop(guard);
         let mut value = Vec::new();
@@ -292,6 +293,7 @@ impl<'k, I: OrderedIndex<ByteStrings> + Debug> MovableValues for &'k TieredIndex
             return false;
         };
         let entries = batch.entries(0);
+        debug_assert!(entries.len() <= count);
         let is_end = entries.len() < count;
         met.extend(entries.map(|(key, stored)| VisitedKey {
             key: ValueName {

@@ -117,6 +117,8 @@ impl Adaptive {
     /// the costs of each pair of neighbours, one fewer than the tiers. It moves at most
     /// `bytes_per_second`.
     pub fn new(capacities: &[u64], costs: &[PairCosts], bytes_per_second: u64) -> Adaptive {
+        debug_assert!(capacities.len() <= TIERS_MAX);
+        debug_assert_eq!(costs.len(), capacities.len().saturating_sub(1));
         let tier = |&capacity: &u64| Tier {
             capacity,
             histogram: Histogram::new(),
@@ -189,6 +191,7 @@ impl Adaptive {
     fn count_call(&mut self) {
         self.calls += 1;
         if self.calls >= CALLS_BETWEEN_MARKS {
+            // Marks move slowly, and to compute them visits each heat of each tier.
             self.set_marks();
         }
     }
@@ -199,8 +202,14 @@ impl Adaptive {
         let mut room = 0.0;
         for upper in 0..self.tiers.len().saturating_sub(1) {
             room += self.tiers[upper].capacity as f64 * LOW;
+            // Over all tiers, because an object may be in another tier than the one it belongs in.
             let at = |level| self.tiers.iter().map(|tier| tier.histogram.at(level)).sum();
-            self.cuts.set(upper, mark_above(at, room));
+            let mark = mark_above(at, room);
+            debug_assert!(
+                upper == 0 || mark <= self.cuts.mark_into(upper - 1),
+                "a slower tier has colder objects"
+            );
+            self.cuts.set(upper, mark);
         }
         for (number, tier) in self.tiers.iter_mut().enumerate() {
             tier.set_out(self.cuts.outward(number), self.turn);
@@ -213,6 +222,7 @@ impl Adaptive {
         let Some(tier) = self.tiers.get(target) else {
             return false;
         };
+        // A move over several tiers must pay at the dearest border that it crosses.
         let pairs = self.costs.get(target..object.tier).unwrap_or_default();
         let break_even = pairs.iter().map(|pair| pair.break_even(object.bytes));
         let break_even = break_even.fold(0.0, f64::max);
@@ -231,10 +241,10 @@ impl Tier {
         }
     }
 
-    /// Selects the coldest objects to demote, twice as many as needed so that half a walk finds
-    /// enough, and all that do not belong here.
+    /// Selects the objects to demote: the coldest ones, and all that do not belong here.
     fn set_out(&mut self, mark: f32, turn: u8) {
         let deficit = self.deficit();
+        // Twice as many bytes as are needed, so that half a walk finds enough of them.
         let needed = || mark_below(|level| self.histogram.at(level), 2.0 * deficit as f64);
         self.out = (deficit > 0).then(|| Out {
             mark,
@@ -243,10 +253,11 @@ impl Tier {
         });
     }
 
-    /// Returns true if there is room for an object to be promoted. It does not depend on the
-    /// object's size alone, so that a full tier does not accept only small ones.
+    /// Returns true if there is room for an object to be promoted.
     fn admits(&self, bytes: u64) -> bool {
         let used = self.histogram.bytes;
+        // Above `HIGH` objects of any size are refused. Otherwise the last room of a full tier
+        // would be open to small objects only.
         used as f64 <= self.capacity as f64 * HIGH && used + bytes <= self.capacity
     }
 
@@ -283,10 +294,12 @@ impl TieringPolicy for Adaptive {
             self.moves.abandoned += 1;
             return None;
         }
+        // Asked last, so that a move that is refused anyway spends nothing.
         if !self.budget.take(object.bytes) {
             self.moves.put_off += 1;
             return None;
         }
+        debug_assert!(step.target < object.tier, "a use only promotes");
         Some(step)
     }
 
@@ -322,7 +335,9 @@ impl TieringPolicy for Adaptive {
             self.moves.put_off += 1;
             return None;
         }
-        Some(TierMove::to(self.cuts.home(object, object.tier + 1)))
+        let target = self.cuts.home(object, object.tier + 1);
+        debug_assert!(object.tier < target, "the walk only demotes");
+        Some(TierMove::to(target))
     }
 
     fn inserted(&mut self, object: &PolicyObject) {
@@ -348,6 +363,7 @@ impl TieringPolicy for Adaptive {
     }
 
     fn moved(&mut self, object: &PolicyObject, target: usize) {
+        debug_assert_ne!(target, object.tier, "a move leads to another tier");
         let inward = target < object.tier;
         if let Some(tier) = self.tiers.get_mut(object.tier) {
             tier.histogram.leave(object.heat, object.bytes);
@@ -400,6 +416,7 @@ impl TieringPolicy for Adaptive {
             let out = std::mem::take(&mut tier.out_bytes) as f64;
             tier.out_average = match tier.out_average {
                 Some(average) => Some((average + out) / 2.0),
+                // Before any object has left, the time that one stays is assumed.
                 None => (out > 0.0).then_some(out),
             };
         }

@@ -137,6 +137,7 @@ impl TieringPolicy for Adm {
     }
 
     fn passed(&mut self, now: Duration) {
+        // Redis stores 16 bits of the minutes, which wrap around after 45 days.
         self.minutes = (now.as_secs() / 60) as u16;
     }
 }

@@ -3,9 +3,6 @@
 use std::time::Duration;
 
 /// A token bucket that fills with a number of bytes each second and holds those of a slice of time.
-///
-/// A move larger than the tokens may still begin when the bucket is full, and leaves a debt;
-/// otherwise no large object could ever move.
 #[derive(Clone, Debug)]
 pub struct Budget {
     bytes_per_second: u64,
@@ -41,6 +38,7 @@ impl Budget {
         let elapsed = now.saturating_sub(self.at);
         let bytes = u128::from(self.bytes_per_second) * elapsed.as_nanos() / 1_000_000_000;
         if bytes == 0 {
+            // `at` stays, so that times too short for a byte add up.
             return;
         }
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
@@ -52,6 +50,12 @@ impl Budget {
     pub fn take(&mut self, bytes: u64) -> bool {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         let most = self.most();
+        debug_assert!(
+            self.there <= most,
+            "a bucket holds no more than a slice of time"
+        );
+        // A move larger than the bucket begins when that is full, and leaves a debt. Otherwise no
+        // large object could ever move.
         if most == 0 || self.there < bytes.min(most) {
             return false;
         }

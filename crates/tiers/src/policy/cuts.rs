@@ -36,6 +36,8 @@ impl HeatMarks {
     }
 
     pub(super) fn set(&mut self, upper: usize, mark: f32) {
+        debug_assert!(upper + 1 < self.tiers, "a mark is between two tiers");
+        debug_assert!(mark >= 0.0);
         if let Some(entry) = self.marks.get_mut(upper) {
             *entry = mark;
         }
@@ -82,14 +84,14 @@ impl HeatMarks {
     }
 }
 
-/// Returns an object's heat plus a fraction from its hash. So objects of one heat have a stable
-/// order, and a mark can divide them.
+/// Returns an object's heat plus a fraction from its hash.
 pub(super) fn rank(object: &PolicyObject) -> f32 {
     rank_in_turn(object, 0)
 }
 
 /// Returns the same with another order of the objects of one heat.
 pub(super) fn rank_in_turn(object: &PolicyObject, turn: u8) -> f32 {
+    // The hash gives objects of one heat a stable order, so that a mark can divide them.
     let part = ((object.hash >> 32) as u8).wrapping_add(turn);
     f32::from(object.heat) + f32::from(part) / 256.0
 }

@@ -43,15 +43,16 @@ impl Histogram {
         self.sum += bytes;
         self.count += count;
         if self.count > SAMPLED_MAX {
+            // Halved instead of emptied, so that old samples lose weight little by little.
             self.sampled.iter_mut().for_each(|bytes| *bytes /= 2.0);
             self.sum /= 2.0;
             self.count /= 2.0;
         }
     }
 
-    /// Adds an object that joins the tier. Many may join at once, so each is added to the sample
-    /// only with its part.
+    /// Adds an object that joins the tier.
     pub(super) fn join(&mut self, level: u16, bytes: u64) {
+        // Many may join at once. With their whole bytes they would displace the rest of the sample.
         let part = self.part();
         self.bytes += bytes;
         self.add(level, bytes as f64 * part, part);
@@ -67,13 +68,14 @@ impl Histogram {
         let part = self.part();
         self.bytes = self.bytes.saturating_sub(bytes);
         let there = &mut self.sampled[usize::from(level)];
+        // The object may have been sampled at another heat, or not at all.
         let gone = (bytes as f64 * part).min(*there);
         *there -= gone;
         self.sum -= gone;
         self.count = (self.count - part).max(0.0);
     }
 
-    /// Samples an object of the tier that the walk visits. Old samples lose weight.
+    /// Samples an object of the tier that the walk visits.
     pub(super) fn sample(&mut self, level: u16, bytes: u64) {
         self.add(level, bytes as f64, 1.0);
     }
@@ -82,7 +84,9 @@ impl Histogram {
     pub(super) fn age(&mut self, half: impl Fn(u16) -> u16) {
         let before = std::mem::replace(&mut self.sampled, Box::new([0.0; LEVELS]));
         for (level, bytes) in (0..LEVELS as u16).zip(*before) {
-            self.sampled[usize::from(half(level))] += bytes;
+            let halved = half(level);
+            debug_assert!(halved <= level, "ageing raises no heat");
+            self.sampled[usize::from(halved)] += bytes;
         }
     }
 

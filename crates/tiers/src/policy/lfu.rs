@@ -71,6 +71,7 @@ pub struct XorshiftGenerator(u64);
 impl XorshiftGenerator {
     /// Creates a generator. The same seed gives the same numbers.
     pub fn new(seed: u64) -> XorshiftGenerator {
+        // A state of 0 would stay 0.
         XorshiftGenerator(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
@@ -79,6 +80,8 @@ impl XorshiftGenerator {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
+        debug_assert_ne!(self.0, 0, "only 0 leads to 0");
+        // The low bits of the state are weak, so the product's high half is the number.
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
     }
 }

@@ -43,8 +43,10 @@ impl HeatPeriod {
 
     /// Returns the number of uses of the current period.
     pub(super) fn period_uses(&self, objects: u64) -> u64 {
+        debug_assert!((USES_MIN..=USES_MAX).contains(&self.uses_each));
         match self.forget {
             0 => objects.max(1) * self.uses_each,
+            // The next use ends the period, so that the heat is halved several times at once.
             _ => 1,
         }
     }
@@ -58,15 +60,18 @@ impl HeatPeriod {
 
     /// Adds uses, and how many of them the fastest tier served.
     pub(super) fn served(&mut self, served: u64, uses: u64, objects: u64) {
+        debug_assert!(served <= uses, "the fastest tier serves a part of the uses");
         self.served += served;
         self.told += uses;
         if self.told < CHUNK_MIN.max(objects / 8) {
+            // The share of a few uses varies by chance.
             return;
         }
         let share = std::mem::take(&mut self.served) as f64 / std::mem::take(&mut self.told) as f64;
         let usual = *self.usual.get_or_insert(share);
         if share >= usual * FALLEN {
             self.fallen = 0;
+            // The usual share follows slowly, so that a slow change of the load is no fall.
             self.usual = Some(usual + (share - usual) * WEIGHT);
             return;
         }

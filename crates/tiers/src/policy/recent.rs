@@ -65,6 +65,11 @@ impl Recent {
     /// Notes a move. Returns true if it undoes a recent one: an object that is promoted was just
     /// demoted.
     pub(super) fn note(&mut self, hash: u64, direction: TierMoveDirection, round: u16) -> bool {
+        debug_assert_ne!(
+            direction,
+            TierMoveDirection::None,
+            "that marks an empty entry"
+        );
         let undoes = direction == TierMoveDirection::Inward
             && self.is(hash, TierMoveDirection::Outward, round);
         let returns = self.returns(hash, round) as u8;

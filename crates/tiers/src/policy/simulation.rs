@@ -55,6 +55,7 @@ impl<P: TieringPolicy> PolicySimulation<P> {
     /// Creates a store without objects, and a heat with 8 bytes for each of `objects` objects. Each
     /// tier uses at most its capacity.
     pub fn new(policy: P, capacities: &[u64], objects: usize) -> PolicySimulation<P> {
+        debug_assert!(!capacities.is_empty(), "each object is in a tier");
         PolicySimulation {
             policy,
             heat: HotnessTable::with_bytes(objects * 8),
@@ -82,6 +83,7 @@ impl<P: TieringPolicy> PolicySimulation<P> {
     fn roomy(&self, bytes: u64, tier: usize) -> usize {
         let has_room = |&tier: &usize| self.has_room(tier, bytes);
         let last = self.used.len() - 1;
+        // The last tier takes what no other does, so that an object is always somewhere.
         (tier..last).find(has_room).unwrap_or(last)
     }
 
@@ -143,6 +145,7 @@ impl<P: TieringPolicy> PolicySimulation<P> {
     }
 
     fn try_move(&mut self, object: &PolicyObject, number: usize, target: usize) -> Option<usize> {
+        debug_assert_ne!(target, object.tier);
         if !self.has_room(target, object.bytes) {
             self.policy.abandoned(object, target);
             return None;
