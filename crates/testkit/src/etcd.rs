@@ -82,7 +82,9 @@ impl EtcdCluster {
             .map(|member| format!("{}={}", member.name, member.peer))
             .collect();
         let member = &mut self.members[place];
+        debug_assert!(member.child.is_none(), "a member runs once");
         let log = self.directory.join(format!("{}.log", member.name));
+        // Appended to, so that the output from before a kill stays.
         let log = File::options().create(true).append(true).open(log);
         let child = Command::new("etcd")
             .args(["--name", &member.name, "--data-dir"])
@@ -92,6 +94,7 @@ impl EtcdCluster {
             .args(["--listen-peer-urls", &member.peer])
             .args(["--initial-advertise-peer-urls", &member.peer])
             .args(["--initial-cluster", &peers.join(",")])
+            // Half of the defaults, so that tests wait less for elections.
             .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -121,6 +124,7 @@ impl EtcdCluster {
     pub fn kill(&mut self, place: usize) {
         let mut child = self.members[place].child.take().expect("it runs");
         child.kill().expect("it is killed");
+        // Only then the lock on its data is free for the next process.
         child.wait().expect("it ends");
     }
 
@@ -130,6 +134,7 @@ impl EtcdCluster {
     /// If the data cannot be removed.
     pub fn forget_all(&self) {
         for member in &self.members {
+            debug_assert!(member.child.is_none(), "a running member uses its data");
             let directory = self.directory.join(&member.name);
             std::fs::remove_dir_all(directory).expect("its data");
         }
@@ -184,6 +189,7 @@ impl Drop for EtcdCluster {
 /// If the URL does not begin with `http://`.
 pub fn post(url: &str, request: &str, body: &str) -> String {
     let authority = url.strip_prefix("http://").expect("a URL");
+    // With HTTP/1.0 the end of the connection is the end of the response.
     let length = body.len();
     let request = format!(
         "POST /v3/{request} HTTP/1.0\r\nHost: {authority}\r\nContent-Length: {length}\r\n\r\n{body}"

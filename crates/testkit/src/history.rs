@@ -1,9 +1,8 @@
 //! Recording of the point operations of threads, with their times and outcomes.
 //!
 //! A [`HistoryRecorder`] owns a clock, and each thread owns a [`HistorySession`] that writes to
-//! memory of its own. The clock is a counter, not a timer: a call that begins after another has
-//! returned reads a later tick, and happens after it in the sense of the memory model. Inaccurate
-//! hardware clocks can therefore not cause a false report.
+//! memory of its own. The clock is a counter, not a timer, so that inaccurate hardware clocks
+//! cannot cause a false report.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -90,9 +89,12 @@ impl HistoryRecorder {
 
     /// Makes a call and returns its interval and its result.
     pub fn call<T>(&self, body: impl FnOnce() -> T) -> (CallInterval, T) {
+        // A call that begins after another has returned reads a later tick. By acquire and release
+        // it also happens after that call in the sense of the memory model.
         let invoked = self.ticks.fetch_add(1, Ordering::AcqRel);
         let result = body();
         let returned = self.ticks.fetch_add(1, Ordering::AcqRel);
+        debug_assert!(invoked < returned);
         (CallInterval { invoked, returned }, result)
     }
 }

@@ -4,9 +4,8 @@
 //! separately. [`order`] takes operations of any kind on one object, such as transactions on a few
 //! keys. For one object, it is the search of Wing and Gong with Lowe's memory of tried states. The
 //! candidates are the first remaining operations of each session. One that was invoked before all
-//! others returned takes effect next, if the current state allows it. A read that can come next is
-//! taken at once, because that excludes no order. Only concurrent writes that fit the same state
-//! make the search branch.
+//! others returned takes effect next, if the current state allows it. Only concurrent writes that
+//! fit the same state make the search branch.
 
 use crate::history::{CallInterval, HistoryEvent, PointOperation};
 use std::collections::HashSet;
@@ -76,6 +75,7 @@ pub struct DeadEnd<O: LinearizableOperation> {
 /// # Errors
 /// The longest order, and the operations that cannot follow it.
 pub fn order<O: LinearizableOperation>(mut history: Vec<O>) -> Result<(), Box<DeadEnd<O>>> {
+    // The sort is stable, so the operations of a session stay in order.
     history.sort_by_key(O::session);
     search(&history)
 }
@@ -105,6 +105,7 @@ pub struct Counterexample {
 /// # Errors
 /// The operations of a key that cannot be ordered.
 pub fn check(mut history: Vec<HistoryEvent>) -> Result<(), Box<Counterexample>> {
+    // Stable, as in `order`.
     history.sort_by_key(|event| (event.key, event.session));
     history
         .chunk_by(|left, right| left.key == right.key)
@@ -117,6 +118,10 @@ fn check_key(events: &[HistoryEvent]) -> Result<(), Box<Counterexample>> {
 
 /// Searches an order of operations, which must be sorted by session.
 fn search<O: LinearizableOperation>(operations: &[O]) -> Result<(), Box<DeadEnd<O>>> {
+    debug_assert!(
+        operations.is_sorted_by_key(O::session),
+        "each session has one queue"
+    );
     let mut search = LinearizationSearch {
         queues: operations
             .chunk_by(|left, right| left.session() == right.session())
@@ -194,6 +199,7 @@ impl<'h, O: LinearizableOperation> LinearizationSearch<'h, O> {
         point: &'s LinearizationState<O::State>,
     ) -> impl Iterator<Item = (usize, &'h O)> + 's {
         let heads = || (0..self.queues.len()).filter_map(|at| Some((at, self.head(at, point)?)));
+        // An operation that was invoked after another has returned cannot come before it.
         let first_return = heads().map(|(_, head)| head.interval().returned).min();
         heads().filter(move |(_, head)| Some(head.interval().invoked) < first_return)
     }
@@ -209,6 +215,7 @@ impl<'h, O: LinearizableOperation> LinearizationSearch<'h, O> {
     }
 
     fn take_unchanging(&mut self, point: &mut LinearizationState<O::State>) {
+        // A read that can come next is taken at once: it fits here, and excludes no later order.
         let unchanging = |search: &Self, point: &LinearizationState<O::State>| {
             let mut ready = search.ready(point);
             let found =
@@ -229,6 +236,7 @@ impl<'h, O: LinearizableOperation> LinearizationSearch<'h, O> {
         let first = choices.next()?;
         let others: Vec<_> = choices.collect();
         if !others.is_empty() {
+            // Only points with alternatives are remembered: all others follow from one of these.
             if !self.tried.insert(point.clone()) {
                 return None;
             }
@@ -243,6 +251,10 @@ impl<'h, O: LinearizableOperation> LinearizationSearch<'h, O> {
 
     fn go_back(&mut self, point: &mut LinearizationState<O::State>) -> Option<usize> {
         let (depth, queue, before) = self.branches.pop()?;
+        debug_assert!(
+            depth <= self.path.len(),
+            "the path leads through its branches"
+        );
         self.path.truncate(depth);
         *point = before;
         Some(queue)

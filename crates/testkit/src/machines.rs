@@ -31,6 +31,10 @@ impl Machines {
     /// # Errors
     /// The reason as a text: `ip` is missing, or permission.
     pub fn new(count: u8) -> Result<Machines, String> {
+        debug_assert!(
+            count <= 253,
+            "a network of /24 has no more addresses for machines"
+        );
         static NETWORKS: AtomicU32 = AtomicU32::new(0);
         let number = NETWORKS.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("nearfield-{}-{number}", std::process::id());
@@ -38,6 +42,7 @@ impl Machines {
             namespaces: (0..count).map(|at| format!("{prefix}-{at}")).collect(),
             switch: format!("{prefix}-{SWITCH}"),
         };
+        // The value exists before the first command, so that its drop removes a part of it, too.
         machines.connect()?;
         Ok(machines)
     }

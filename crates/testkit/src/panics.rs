@@ -12,6 +12,7 @@ thread_local! {
 /// Runs `body` and returns its result, or the message and place of its panic, which is not printed.
 /// Panics of other threads are still printed.
 pub(crate) fn catch<T>(body: impl FnOnce() -> T) -> Result<T, String> {
+    // The hook is one for all threads, so it is set once, and each thread has a flag of its own.
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| {
         let previous = panic::take_hook();
@@ -23,6 +24,7 @@ pub(crate) fn catch<T>(body: impl FnOnce() -> T) -> Result<T, String> {
             }
         }));
     });
+    // The flag is restored instead of cleared, because calls may be nested.
     let was_quiet = IS_QUIET.replace(true);
     let result = panic::catch_unwind(AssertUnwindSafe(body));
     IS_QUIET.set(was_quiet);

@@ -127,6 +127,7 @@ impl SeedProgress {
 
 impl Drop for SeedProgress {
     fn drop(&mut self) {
+        // Without this reference the reporter finds that the run has ended.
         self.current = Arc::default();
         self.reporter.thread().unpark();
     }

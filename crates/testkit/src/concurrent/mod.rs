@@ -105,6 +105,7 @@ pub fn run<F: SampleForm, I: OrderedIndex<F>>(
                 let mut worker = worker(number, keys::random(random.next_u64()));
                 let barrier = &barrier;
                 scope.spawn(move || {
+                    // Together: the first thread could be done before the last one is started.
                     barrier.wait();
                     guard(|| worker.work(config.operations))?;
                     Ok(worker.into_events())
@@ -134,6 +135,7 @@ fn guard(body: impl FnOnce() -> Result<(), Violation>) -> Result<(), Violation> 
 
 /// Returns a number from 1 to `max`. All orders of magnitude are equally likely.
 fn draw_size(max: usize, random: &mut Random) -> usize {
+    // Most sizes near `max` are alike, while a few keys or operations make the most conflicts.
     let power = random.random_range(0.0..=1.0);
     (max.max(1) as f64).powf(power).round() as usize
 }

@@ -70,6 +70,7 @@ impl ConcurrentOrderedRead {
             random,
         );
         let ordered = ConcurrentOrderedRead {
+            // Excluded bounds may cross; the range is empty then.
             range: start..end.max(start),
             limit: limit as usize,
             direction,
@@ -112,7 +113,9 @@ impl ConcurrentOrderedRead {
         if !found.iter().all(|number| self.range.contains(number)) {
             return complain("not all of them within its bounds");
         }
+        debug_assert!(self.range.start <= self.range.end);
         Ok(match (found.last(), self.direction) {
+            // Below its limit the read went on to its bound, so it covers also absent keys there.
             _ if found.len() < self.limit => self.range.clone(),
             (None, _) => 0..0,
             (Some(&last), ScanDirection::Ascending) => self.range.start..last + 1,

@@ -31,7 +31,12 @@ impl<F: SampleForm> ConcurrentKeyPlan<F> {
         let key_count = 2 * draw_size(config.keys_max, random);
         let mut keys = F::keys(kind, key_count, random);
         keys.sort();
+        debug_assert!(
+            keys.is_sorted_by(|left, right| left < right),
+            "keys are distinct"
+        );
         let mut mix = [(); 5].map(|()| random.random_range(0..6));
+        // Without inserts the contended keys would stay absent.
         mix[1] += 1;
         ConcurrentKeyPlan {
             keys,

@@ -129,6 +129,7 @@ impl<'t, F: SampleForm, I: OrderedIndex<F>> ConcurrentTestWorker<'t, F, I> {
             PointOperation::Insert(value)
         } else if draw < get + insert + update {
             PointOperation::Update {
+                // The value found last is often still there, so both results occur.
                 previous: self.last_met[number],
                 value,
                 applied: false,
@@ -175,6 +176,7 @@ impl<'t, F: SampleForm, I: OrderedIndex<F>> ConcurrentTestWorker<'t, F, I> {
                 (interval, action, result)
             }
             PointOperation::Insert(value) => {
+                // Sealed before the call: the shorter its interval, the fewer orders explain it.
                 let sealed = seal(value);
                 let (interval, result) = recorder.call(|| index.insert(key, F::value(&sealed)));
                 (interval, action, result)
@@ -218,6 +220,7 @@ impl<'t, F: SampleForm, I: OrderedIndex<F>> ConcurrentTestWorker<'t, F, I> {
             points.push((self.add(*planned), *planned));
         }
         for _ in ascending.len()..size {
+            // The planned probability is that of a batch, whatever its size.
             let chance = self.plan.ordered / size as f64;
             if ordered.len() < ORDERED_MAX && self.random.random_bool(chance) {
                 ordered.push(ConcurrentOrderedRead::add(
@@ -230,6 +233,7 @@ impl<'t, F: SampleForm, I: OrderedIndex<F>> ConcurrentTestWorker<'t, F, I> {
                 points.push((self.add(planned), planned));
             }
         }
+        debug_assert_eq!(self.batch.len(), size, "each operation was added once");
         let interval = self.execute()?;
         for (position, planned) in points {
             self.read_outcome(interval, position, planned)?;
@@ -312,6 +316,7 @@ impl<'t, F: SampleForm, I: OrderedIndex<F>> ConcurrentTestWorker<'t, F, I> {
     ) -> Result<(), Violation> {
         self.last_met[number] = met;
         if number % 2 == 1 {
+            debug_assert_eq!(action, PointOperation::Get, "stable keys are only read");
             return self.check_stable(number, met);
         }
         self.points.record(interval, number as u64, action, met);
@@ -356,6 +361,7 @@ impl<'t, F: SampleForm, I: OrderedIndex<F>> ConcurrentTestWorker<'t, F, I> {
             numbers.push(number);
             values[number] = Some(self.open_value(number, value)?);
         }
+        // A covered key that was not found was absent, which must be true at some instant as well.
         for number in ordered.covered(&numbers).or_else(wrong)? {
             match number % 2 {
                 1 => self.check_stable(number, values[number])?,

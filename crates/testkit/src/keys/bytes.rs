@@ -79,6 +79,7 @@ impl SampleForm for ByteStrings {
             ByteKeys::Nested => vec![any_bytes(count.min(600), random)],
             _ => Vec::new(),
         };
+        // Each operation copies its key, so many long ones would make a test slow.
         let count = if kind == ByteKeys::Long {
             count.min(40)
         } else {
@@ -143,6 +144,7 @@ impl SampleForm for ByteStrings {
     fn open(value: &[u8]) -> Option<u64> {
         let (first, _) = value.split_first_chunk::<8>()?;
         let number = open_word(u64::from_le_bytes(*first))?;
+        // A value that was cut between two repetitions is torn, too.
         let whole = value.len() == 8 * seal_repeats(number);
         (whole && value.chunks(8).all(|chunk| chunk == first)).then_some(number)
     }
@@ -158,6 +160,7 @@ impl SampleForm for ByteStrings {
             key[key.len().min(1)..].to_vec(),
             vec![b'a'; key.len()],
         ];
+        // Each must be simpler, or shrinking would go around in circles.
         keys.retain(|simpler| complexity(simpler) < complexity(key));
         keys
     }
@@ -207,6 +210,7 @@ fn string(letters: &[u8], length_max: usize, random: &mut Random) -> Vec<u8> {
 fn shared_prefix(random: &mut Random) -> Vec<u8> {
     let length = match random.random_range(0..3) {
         0 => random.random_range(8..=300),
+        // Just below, at and just above the words in which an index compares keys.
         _ => 8 * random.random_range(1..=8) + random.random_range(0..3) - 1,
     };
     match random.random_range(0..2) {
@@ -234,6 +238,7 @@ fn long_key(random: &mut Random) -> Vec<u8> {
         1 => MAX_KEY_BYTES - random.random_range(0..9),
         _ => 1 << random.random_range(8..16),
     };
+    // Only the last byte tells long keys apart, so that an index must compare all of them.
     let mut key = vec![b'l'; length];
     key[length - 1] = random.random_range(b'a'..=b'c');
     key

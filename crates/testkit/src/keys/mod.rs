@@ -82,6 +82,7 @@ pub(crate) fn choose<'a, T>(choices: &'a [T], random: &mut Random) -> &'a T {
 fn distinct<K: Ord + Clone>(count: usize, mut draw: impl FnMut() -> K) -> Vec<K> {
     let mut seen = BTreeSet::new();
     let mut keys = Vec::with_capacity(count);
+    // A kind may have fewer keys than are asked for, which only many repetitions show.
     for _ in 0..count * 4 {
         if keys.len() == count {
             break;
@@ -106,6 +107,7 @@ fn seal_word(number: u64) -> u64 {
 }
 
 fn open_word(word: u64) -> Option<u64> {
+    // Any 40 bits are a number, so the check bits alone decide.
     let number = word >> SEAL_BITS;
     (seal_word(number) == word).then_some(number)
 }

@@ -98,6 +98,7 @@ fn find_in<F: SampleForm, I: OrderedIndex<F>>(
 ) -> Option<FailingScenario<F>> {
     let failure = attempt(&steps, || build(seed), between).err()?;
     let failing = FailingScenario { steps, failure };
+    // Each try builds the index from the seed of the failure, and so with the same options.
     Some(shrink(failing, |steps| {
         attempt(steps, || build(seed), between)
     }))

@@ -17,9 +17,9 @@ impl<F: EntryForm> Reference<F> {
         Self::default()
     }
 
-    /// Locks the entries. A poisoned lock is fine, because no code that holds it leaves them half
-    /// changed.
+    /// Locks the entries.
     pub(crate) fn state(&self) -> MutexGuard<'_, State<F>> {
+        // A poisoned lock is fine, because no code that holds it leaves the entries half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -48,6 +48,7 @@ impl OwnedOperation<ByteStrings> {
     /// Shortens keys to at most `key_bytes_max` bytes, except those that every index refuses.
     pub(crate) fn shorten_keys(&mut self, key_bytes_max: usize) {
         let shorten = |key: &mut Vec<u8>| {
+            // Longer ones stay, so that refusals are tested, too.
             if key.len() <= MAX_KEY_BYTES {
                 key.truncate(key_bytes_max);
             }
@@ -205,6 +206,7 @@ impl<F: SampleForm> OwnedOperation<F> {
     /// Executes the request and returns the expected result, which may be a refusal.
     pub(crate) fn expected(&self, state: &mut State<F>) -> OwnedOutcome<F> {
         let lengths = self.keys().map(|key| F::key_bytes(F::key(key)));
+        // A refused operation changes nothing, so the state stays as it is.
         match lengths.into_iter().find(|&length| length > MAX_KEY_BYTES) {
             Some(length) => OwnedOutcome::KeyTooLong(length),
             None => self.apply(state),
@@ -214,6 +216,7 @@ impl<F: SampleForm> OwnedOperation<F> {
 
 impl<F: EntryForm> OwnedScan<F> {
     fn apply(&self, state: &State<F>) -> Vec<(F::OwnedKey, F::OwnedValue)> {
+        // `BTreeMap::range` panics for such bounds, while an index finds no entries.
         if self.is_inverted() {
             return Vec::new();
         }

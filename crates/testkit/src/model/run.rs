@@ -17,13 +17,13 @@ pub(crate) struct ScenarioFailure {
     pub(crate) what: String,
 }
 
-/// Runs steps on a fresh index. A panic of the index is a failure. Such an index is leaked, because
-/// it may panic again when it is dropped.
+/// Runs steps on a fresh index. A panic of the index is a failure.
 pub(crate) fn attempt<F: SampleForm, I: OrderedIndex<F>>(
     steps: &[ScenarioStep<F>],
     build: impl FnOnce() -> I,
     between: &mut dyn FnMut(&I, u64),
 ) -> Result<(), ScenarioFailure> {
+    // Outside of the closure, so that the step is known after a panic, too.
     let current = Cell::new(0);
     let mut slot = None;
     let result = panics::catch(|| {
@@ -39,8 +39,10 @@ pub(crate) fn attempt<F: SampleForm, I: OrderedIndex<F>>(
         })
     });
     let result = match result {
+        // A panic of the destructor is a fault of the index, too.
         Ok(result) => panics::catch(|| drop(slot)).and(result),
         Err(message) => {
+            // Leaked, because a broken index may panic again when it is dropped.
             mem::forget(slot);
             Err(message)
         }
@@ -79,9 +81,15 @@ impl<F: SampleForm, I: OrderedIndex<F>> ScenarioRun<'_, F, I> {
         for request in requests {
             request.add_to(&mut self.batch);
         }
+        debug_assert_eq!(
+            self.batch.len(),
+            requests.len(),
+            "a request has one position"
+        );
         let result = self.index.execute(&mut self.batch);
         result.map_err(|error| format!("the batch is refused: {error}"))?;
         for (position, request) in requests.iter().enumerate() {
+            // One after the other, which is what the batch must be equivalent to.
             let expected = request.expected(&mut self.state);
             let outcome = self.batch.outcome(position);
             if !expected.agrees(&outcome) {
@@ -122,6 +130,7 @@ impl<F: SampleForm, I: OrderedIndex<F>> ScenarioRun<'_, F, I> {
         if self.index.is_empty() != self.state.is_empty() {
             return Err(format!("is_empty is {}", self.index.is_empty()));
         }
+        // Both directions, because indexes have separate code for them.
         let everything = [ScanDirection::Ascending, ScanDirection::Descending].map(|direction| {
             OwnedOperation::Scan(OwnedScan {
                 low: Bound::Unbounded,

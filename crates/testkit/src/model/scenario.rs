@@ -89,6 +89,7 @@ impl<F: SampleForm> Scenario<F> {
             0 => 0,
             _ => random.random_range(1..=8),
         });
+        // Without any weight no operation could be drawn.
         if mix == [0; 8] {
             mix = [1; 8];
         }
@@ -118,6 +119,7 @@ impl<F: SampleForm> Scenario<F> {
             steps.push(self.fill());
         }
         let mut left = operations;
+        // Empty batches count as one operation below, so that the loop ends.
         while left > 0 && self.bytes_left > 0 {
             match self.random.random_range(0..20) {
                 0 => steps.push(ScenarioStep::Inspect),
@@ -130,6 +132,7 @@ impl<F: SampleForm> Scenario<F> {
                 _ if self.random.random_bool(self.singles) => {
                     let request = self.request();
                     steps.push(match request {
+                        // The trait has no single calls for these.
                         OwnedOperation::Predecessor(_)
                         | OwnedOperation::Successor(_)
                         | OwnedOperation::Scan(_) => ScenarioStep::Batch(vec![request]),
@@ -146,6 +149,7 @@ impl<F: SampleForm> Scenario<F> {
                 }
             }
         }
+        // Writes that no later operation looks at show here.
         steps.push(ScenarioStep::Inspect);
         steps
     }
@@ -153,6 +157,7 @@ impl<F: SampleForm> Scenario<F> {
     /// Returns a step that inserts all keys, in ascending or random order.
     fn fill(&mut self) -> ScenarioStep<F> {
         let mut keys = self.keys.clone();
+        // In order, all splits are at one end of the index.
         match self.random.random_range(0..3) {
             0 => keys.sort(),
             1 => keys.sort_by(|left, right| right.cmp(left)),
@@ -215,6 +220,7 @@ impl<F: SampleForm> Scenario<F> {
     }
 
     fn variant(&mut self) -> usize {
+        debug_assert!(self.mix.iter().any(|&weight| weight > 0));
         let mut rest = self.random.random_range(0..self.mix.iter().sum());
         for (variant, &weight) in self.mix.iter().enumerate() {
             if rest < weight {
@@ -285,6 +291,7 @@ impl<F: SampleForm> Scenario<F> {
 
     fn scan(&mut self, key: F::OwnedKey) -> OwnedScan<F> {
         let mut ends = [key, self.key()];
+        // A range that ends before it begins must be empty, so some stay as they are.
         if self.random.random_bool(0.85) {
             ends.sort();
         }
@@ -314,6 +321,7 @@ impl<F: SampleForm> Scenario<F> {
             1..4 => 1,
             4..6 if self.unlimited_scans_left > 0 => {
                 self.unlimited_scans_left -= 1;
+                // These limits find a scan that ends one entry too early or too late.
                 let len = self.state.len() as u32;
                 *choose(&[u32::MAX, u32::MAX, len, len + 1], &mut self.random)
             }

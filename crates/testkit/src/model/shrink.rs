@@ -40,6 +40,8 @@ pub(crate) fn shrink<F: SampleForm>(
         has_progressed: true,
     };
     while shrinker.has_progressed {
+        // Passes that remove much come first, because each try runs all remaining steps. One pass
+        // may make another possible again, so all are repeated until none helps.
         shrinker.has_progressed = false;
         shrinker.drop_after_failure();
         shrinker.drop_steps();
@@ -63,6 +65,7 @@ impl<F: SampleForm, R: FnMut(&[ScenarioStep<F>]) -> Result<(), ScenarioFailure>>
     /// Makes `steps` the best case and returns true if they fail.
     fn accept(&mut self, steps: Vec<ScenarioStep<F>>) -> bool {
         if Instant::now() > self.deadline {
+            // Every pass ends once nothing more is accepted.
             return false;
         }
         let Err(failure) = (self.run)(&steps) else {
@@ -116,6 +119,7 @@ impl<F: SampleForm, R: FnMut(&[ScenarioStep<F>]) -> Result<(), ScenarioFailure>>
                 let end = (start + size).min(len(&self.best.steps));
                 let mut steps = self.best.steps.clone();
                 drain(&mut steps, start, end);
+                // After a success the next chunk begins at `start`, too.
                 if !self.accept(steps) {
                     start = end;
                 }
@@ -137,6 +141,7 @@ impl<F: SampleForm, R: FnMut(&[ScenarioStep<F>]) -> Result<(), ScenarioFailure>>
                 if let Some(OwnedOperation::Scan(scan)) = request {
                     let before = restrictions(scan);
                     widen(scan);
+                    // A scan that stays the same would be accepted in every round, without end.
                     if restrictions(scan) < before {
                         self.accept(steps);
                     }
@@ -149,6 +154,7 @@ impl<F: SampleForm, R: FnMut(&[ScenarioStep<F>]) -> Result<(), ScenarioFailure>>
     /// needed.
     fn lower_limits(&mut self) {
         for position in 0..requests(&self.best.steps).count() {
+            // Halves find the order of magnitude in few tries, then single steps the least limit.
             for lower in [|limit: u32| limit / 2, |limit: u32| limit - 1] {
                 loop {
                     let mut steps = self.best.steps.clone();
@@ -174,6 +180,7 @@ impl<F: SampleForm, R: FnMut(&[ScenarioStep<F>]) -> Result<(), ScenarioFailure>>
         for (rank, mut key) in keys.into_iter().enumerate() {
             while let Some(simpler) = F::simpler_keys(&key, rank).into_iter().find(|simpler| {
                 let mut steps = self.best.steps.clone();
+                // Replaced everywhere, because a fault often needs two operations on one key.
                 requests_mut(&mut steps).for_each(|request| replace_key(request, &key, simpler));
                 self.accept(steps)
             }) {
@@ -190,6 +197,7 @@ impl<F: SampleForm, R: FnMut(&[ScenarioStep<F>]) -> Result<(), ScenarioFailure>>
         for (rank, mut value) in values.into_iter().enumerate() {
             while let Some(simpler) = F::simpler_values(&value, rank).into_iter().find(|simpler| {
                 let mut steps = self.best.steps.clone();
+                // Everywhere, so that comparisons with the value still hold.
                 requests_mut(&mut steps)
                     .for_each(|request| replace_value(request, &value, simpler));
                 self.accept(steps)
