@@ -325,7 +325,7 @@ impl<F: EntryForm> Batch<F> {
 
     /// Joins the outcomes that several threads have written after
     /// [`begin_apart`](Batch::begin_apart), each for operations of its own. They replace the former
-    /// outcomes of the batch. Those of the first thread are moved, those of the others are copied.
+    /// outcomes of the batch.
     ///
     /// # Panics
     /// If `parts` belong to a batch with a different number of operations.
@@ -333,7 +333,10 @@ impl<F: EntryForm> Batch<F> {
         let Some((first, others)) = parts.split_first_mut() else {
             return;
         };
+        // One part is moved, which saves its copy. Its former outcomes go to the thread, which uses
+        // their memory for the next batch.
         std::mem::swap(&mut self.outcomes, first);
+        debug_assert_eq!(self.outcomes.live, self.operations.len());
         self.refuse();
         let mut output = self.outcomes.output();
         for part in others {
@@ -346,6 +349,7 @@ impl<F: EntryForm> Batch<F> {
     }
 
     fn check_size(&self) -> Result<(), OperationError> {
+        // Checked when the batch begins, so that adding an operation never fails.
         if self.operations.len() > MAX_OPERATIONS {
             return Err(OperationError::BatchTooLarge {
                 size: self.operations.len(),
@@ -359,6 +363,10 @@ impl<F: EntryForm> Batch<F> {
     /// Marks as failed the operations that were refused when they were added.
     fn refuse(&mut self) {
         for (position, error) in &self.refusals {
+            debug_assert!(matches!(
+                self.operations[*position],
+                IndexOperation::Refused
+            ));
             self.outcomes.stored[*position] = StoredOutcome::Failed(Box::new(error.clone()));
         }
     }
@@ -457,6 +465,7 @@ impl Batch<ByteStrings> {
     /// Adds an insert, as [`insert`](Batch::insert) does.
     #[inline]
     pub fn insert_staged(&mut self, key: ArenaSpan, value: ArenaSpan) -> usize {
+        // Bytes of any length can be staged, so keys and values are checked only here.
         let checked = ByteStrings::check(self.staged(key), Some(self.staged(value)));
         self.push(checked.map(|()| IndexOperation::Insert { key, value }))
     }
@@ -510,6 +519,7 @@ impl<F: EntryForm> Default for Outcomes<F> {
 impl<F: EntryForm> Outcomes<F> {
     /// Removes all outcomes and keeps the memory.
     fn clear(&mut self) {
+        // The old outcomes are hidden instead of dropped one by one. `reset` overwrites them.
         self.live = 0;
         self.entries.truncate(0);
         F::clear(&mut self.arena);
@@ -686,6 +696,7 @@ impl<F: EntryForm> BatchOutput<'_, F> {
         };
         // A single entry is stored like a scan of one.
         let mut writer = self.begin_entries(position);
+        // `finish` reports a list without room as `push` does.
         let _ = writer.push(key, value);
         writer.finish();
         if let StoredOutcome::Entries(place, _) = self.outcomes[position] {
@@ -758,6 +769,7 @@ impl BatchOutput<'_, ByteStrings> {
                 StoredOutcome::Value(ArenaSpan::new(start, end - start))
             }
             true => {
+                // The value is removed again, so that shorter ones after it have room.
                 self.arena.truncate(start);
                 StoredOutcome::Failed(Box::new(too_long(end)))
             }
@@ -806,6 +818,7 @@ impl<F: EntryForm> EntriesWriter<'_, F> {
         self.outcomes[self.position] = if u32::try_from(end).is_ok() {
             StoredOutcome::Entries(self.start as u32, self.count as u32)
         } else {
+            // Removed again, so that scans with fewer entries have room.
             self.entries.truncate(self.start);
             StoredOutcome::Failed(Box::new(too_long(end)))
         };

@@ -21,6 +21,7 @@ impl PackedLengths {
     /// values are.
     #[inline]
     pub fn new(key: usize, value: usize) -> Self {
+        debug_assert!(u32::try_from(key).is_ok() && u32::try_from(value).is_ok());
         let mut bytes = [0; 10];
         let mut count = 2;
         for (i, length) in [key, value].into_iter().enumerate() {
@@ -55,6 +56,7 @@ pub fn packed_length(key: usize, value: usize) -> usize {
 pub fn unpack(bytes: &[u8]) -> (&[u8], &[u8], &[u8]) {
     let (key, value) = (bytes[0] as usize, bytes[1] as usize);
     if key == LONG || value == LONG {
+        // A call of its own, because most entries are short and scans unpack millions of them.
         return unpack_long(bytes);
     }
     let (entry, behind) = bytes[2..].split_at(key + value);

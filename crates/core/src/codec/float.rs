@@ -9,9 +9,6 @@
 //! In exchange every bit pattern has exactly one code and is restored bit for bit. Merging the
 //! zeros, or the NaNs, would lose stored bits. A caller that wants one zero adds `0.0` to the value
 //! before encoding it, which turns −0.0 into +0.0 and changes nothing else.
-//!
-//! The map from bits to code: a positive number has its sign bit set, so that it sorts above all
-//! negative ones; a negative number has all bits inverted, so that greater magnitudes sort lower.
 
 use super::{CodecError, CodecReader, Decode, Encode};
 
@@ -21,6 +18,8 @@ macro_rules! float {
         pub(super) fn $to_ordered(value: $float) -> $bits {
             const SIGN: $bits = 1 << (<$bits>::BITS - 1);
             let bits = value.to_bits();
+            // A positive number has its sign bit set, so that it sorts above all negative ones. A
+            // negative number has all bits inverted, so that greater magnitudes sort lower.
             if bits & SIGN == 0 { bits | SIGN } else { !bits }
         }
 

@@ -61,6 +61,7 @@ impl<'a> CodecReader<'a> {
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, CodecError>,
     ) -> Result<T, CodecError> {
+        // Inverted instead of set, because a `Reverse` within a `Reverse` undoes the outer one.
         self.mask = !self.mask;
         let value = read(self);
         self.mask = !self.mask;

@@ -4,9 +4,8 @@
 //!   value   61 00 62        code   61 00 FF 62 00 00
 //! ```
 //!
-//! A zero byte becomes `00 FF` and the end is `00 00`. Where one string ends and another continues,
-//! `00 00` is compared with `01` or more, or with `00 FF`: the shorter one sorts first, as it must.
-//! A byte string that is a key on its own needs none of this; it is its own code.
+//! A zero byte becomes `00 FF` and the end is `00 00`. A byte string that is a key on its own needs
+//! none of this; it is its own code.
 
 use super::{CodecError, CodecReader, Decode, DecodeReason, Encode};
 
@@ -24,6 +23,8 @@ impl Encode for [u8] {
             code.extend_from_slice(&[0, ESCAPED_ZERO]);
             code.extend_from_slice(part);
         }
+        // Against a longer string, this is compared with `01` or more, or with `00 FF`. So the
+        // shorter string sorts first.
         code.extend_from_slice(&[0, END]);
     }
 }
@@ -66,6 +67,7 @@ impl Encode for String {
 
 impl Decode for String {
     fn decode_from(reader: &mut CodecReader<'_>) -> Result<Self, CodecError> {
+        // The position of the whole string: escapes shift the positions of its bytes in the code.
         let position = reader.position();
         String::from_utf8(Vec::decode_from(reader)?).map_err(|error| CodecError {
             position,

@@ -78,6 +78,7 @@ macro_rules! signed {
         impl WordCodec for $type {
             #[inline]
             fn to_word(self) -> u64 {
+                // Widened first, so that a value has one word in all signed types.
                 (i64::from(self) ^ i64::MIN).cast_unsigned()
             }
 

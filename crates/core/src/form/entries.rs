@@ -60,8 +60,7 @@ pub struct PackedEntries {
     end: usize,
 }
 
-/// Most bytes by which the list grows beyond the requested size. The limit exists because the new
-/// bytes are zeroed.
+/// Most bytes by which the list grows beyond the requested size.
 const GROWTH_MAX: usize = 64 << 10;
 
 impl EntryList<ByteStrings> for PackedEntries {
@@ -80,6 +79,7 @@ impl EntryList<ByteStrings> for PackedEntries {
         }
     }
     fn truncate(&mut self, end: usize) {
+        // The bytes stay, so that they need not be zeroed again.
         self.end = self.end.min(end);
     }
     #[inline]
@@ -103,6 +103,7 @@ impl PackedEntries {
 
     #[cold]
     fn grow(&mut self, bytes: usize) {
+        // Doubled up to a limit: new bytes are zeroed, which costs more than to grow once again.
         let more = self.bytes.len().min(GROWTH_MAX);
         self.bytes.resize(self.end + bytes + more, 0);
     }

@@ -94,6 +94,7 @@ pub fn fold<F: EntryForm>(
         false => Fate::Absent,
     };
     for position in positions {
+        debug_assert!(input.operations()[position].point_key().is_some());
         let mut applied = true;
         let next = match input.operations()[position] {
             IndexOperation::Insert { .. } => Fate::Set(position),
@@ -101,9 +102,12 @@ pub fn fold<F: EntryForm>(
                 applied = match (now, input.previous(previous)) {
                     (Fate::Absent, None) => true,
                     (Fate::Absent, Some(_)) | (_, None) => false,
-                    (Fate::Before, Some(previous)) => before
-                        .value
-                        .is_some_and(|value| F::shorten_value(value) == F::shorten_value(previous)),
+                    (Fate::Before, Some(previous)) => {
+                        debug_assert!(before.value.is_some(), "a compared value was read");
+                        before.value.is_some_and(|value| {
+                            F::shorten_value(value) == F::shorten_value(previous)
+                        })
+                    }
                     (Fate::Set(at), Some(previous)) => value_set(input, at) == Some(previous),
                 };
                 match (applied, value_set(input, position)) {
@@ -115,6 +119,7 @@ pub fn fold<F: EntryForm>(
             IndexOperation::Remove { .. } => Fate::Absent,
             _ => now,
         };
+        // The state before the operation, because outcomes hold the old value.
         meet(FoundKeyState {
             position,
             now,

@@ -90,6 +90,8 @@ impl Groups {
                 self.add(input, key, position, &hash);
             }
         }
+        // Readers come first, so that `split` lends both parts. The sort is stable: otherwise the
+        // groups stay in the order of the batch.
         self.groups
             .sort_by_key(|group| group.kind != GroupKind::Read);
         let is_read = |group: &OperationGroup| group.kind == GroupKind::Read;
@@ -97,6 +99,7 @@ impl Groups {
     }
 
     fn push(&mut self, kind: GroupKind, position: usize) {
+        debug_assert_eq!(self.next[position], NONE, "an operation is grouped once");
         let (first, last) = (position as u32, position as u32);
         self.groups.push(OperationGroup { kind, first, last });
     }
@@ -113,12 +116,16 @@ impl Groups {
             true => GroupKind::Change,
             false => GroupKind::Read,
         };
+        // A phase of one operation has nothing to be found.
         if self.table.is_empty() {
             return self.push(kind, position);
         }
         let mask = self.table.len() - 1;
         let mut place = hash(key) as usize & mask;
-        // The table is at most half full, so the search ends.
+        debug_assert!(
+            2 * self.groups.len() <= self.table.len(),
+            "the search ends at a free place"
+        );
         while let Some(number) = self.table[place].checked_sub(1) {
             let group = &mut self.groups[number as usize];
             let other = input.operations()[group.first()].point_key();
@@ -133,6 +140,7 @@ impl Groups {
             place = (place + 1) & mask;
         }
         self.push(kind, position);
+        // The number of the group plus one, because 0 is a free place.
         self.table[place] = self.groups.len() as u32;
     }
 
