@@ -122,6 +122,7 @@ impl SpeculationGate {
     /// the access: from `ask` until its result was known, with all its round trips.
     pub fn record(&self, access: SpeculationAccess, right: bool, took: Duration) {
         if access.phase != self.phase.load(Relaxed) {
+            // Its mode, and the queues that it met, were those of another phase.
             return;
         }
         if !right {
@@ -189,6 +190,7 @@ impl Judgement {
             let tries = changed && self.since >= PHASES_MIN || self.since >= self.interval;
             return self.guesses != tries;
         }
+        debug_assert!((PHASES_MIN..=PHASES_MAX).contains(&self.interval));
         self.other = mean;
         if mean < self.best {
             self.guesses = guessed;

@@ -25,6 +25,15 @@ const SWEEP_PERIODS: usize = 16;
 /// is less than 2^24 uses.
 const PERIODS_MAX: usize = 24;
 
+const _: () = assert!(
+    ROW_CELLS[0] + ROW_CELLS[1] == CHANCE_CELL as u64,
+    "the rows leave one cell for the random state"
+);
+const _: () = assert!(
+    SWEEP_PERIODS as u64 <= PERIOD_MASK && PERIODS_MAX as u64 <= PERIOD_MASK,
+    "the bits of a period tell apart all that matter"
+);
+
 /// The long average of the use of each key, by the key's hash.
 ///
 /// A key's *heat* is the number of its uses, in which those of each earlier period count half as
@@ -115,6 +124,10 @@ fn level_at(scale: &HotnessLevelScale, cell: u16, period: u64) -> u16 {
 
 #[inline]
 fn pack(period: u64, level: u16) -> u16 {
+    debug_assert!(
+        usize::from(level) < LEVELS,
+        "the level leaves the bits of the period"
+    );
     ((period & PERIOD_MASK) as u16) << LEVEL_BITS | level
 }
 
@@ -155,6 +168,7 @@ impl HotnessTable {
 
     /// Creates a table of twice the size with the same heats. For a store that has grown.
     pub fn doubled(&self) -> HotnessTable {
+        // The high bits of a hash select the line, so its two halves are neighbours.
         let lines = self.lines.iter().flat_map(|line| [line, line]);
         HotnessTable {
             lines: lines.map(HotnessLine::copy).collect(),
@@ -181,6 +195,7 @@ impl HotnessTable {
         let (line, cells) = self.cells(hash);
         let levels = cells.map(|cell| level_at(scale, line.0[cell].load(Relaxed), period));
         let mut raised = levels[0].min(levels[1]);
+        // One by one, because each raise makes the next one less likely.
         for _ in 0..uses {
             let raises = line.draw(hash) < scale.chance[usize::from(raised)];
             raised = (raised + u16::from(raises)).min(LEVELS as u16 - 1);
@@ -208,6 +223,7 @@ impl HotnessTable {
         let start = self.swept.fetch_add(count as u64, Relaxed) as usize;
         for at in start..start + count {
             let cells = &self.lines[at % self.lines.len()].0;
+            // The last cell is the random state, which has no period.
             for cell in cells.iter().take(CHANCE_CELL) {
                 let level = level_at(&SCALE, cell.load(Relaxed), period);
                 cell.store(pack(period, level), Relaxed);
@@ -247,6 +263,7 @@ impl HotnessTable {
         let first = ((hash & 0xffff) * ROW_CELLS[0]) >> 16;
         let second = (((hash >> 16) & 0xffff) * ROW_CELLS[1]) >> 16;
         let cells = [first as usize, CELLS_PER_LINE / ROWS + second as usize];
+        debug_assert!(cells[0] < cells[1] && cells[1] < CHANCE_CELL);
         (&self.lines[line as usize], cells)
     }
 }

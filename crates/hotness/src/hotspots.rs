@@ -17,8 +17,8 @@ const PASSED_OVER: u32 = 10;
 /// wrong guess.
 ///
 /// The paper evicts the least frequent entry of two random buckets. Here it is that of the new
-/// entry's bucket, so that no directory is needed besides the entries. Keys of one node and tag
-/// share a bucket, so that a guess searches one bucket and not one for each slot.
+/// entry's bucket. Keys of one node and tag share a bucket, so that a guess searches one bucket and
+/// not one for each slot.
 ///
 /// ```
 /// use nearfield_hotness::Hotspots;
@@ -162,6 +162,7 @@ impl Hotspots {
     /// Notes that a guess was wrong: the key is no longer there.
     pub fn forget(&self, node: u64, slot: u16, tag: u16) {
         self.wrong.fetch_add(1, Relaxed);
+        // Emptied however frequent it was, because the key has moved.
         if let Some((entry, _)) = self.find(node, slot, tag) {
             entry.rest.store(0, Relaxed);
         }
@@ -175,6 +176,7 @@ impl Hotspots {
         let bucket = self.bucket(node, tag);
         let frequency =
             |entry: &&HotspotEntry| HotspotFields::unpack(entry.rest.load(Relaxed)).frequency;
+        // From the new entry's bucket, so that no directory is needed besides the entries.
         let Some(entry) = bucket.iter().min_by_key(frequency) else {
             return;
         };

@@ -9,6 +9,11 @@ const PARTS: u64 = 64;
 /// Step that spreads the accesses that guess among the others: an odd number, so that it visits all
 /// parts.
 const SPREAD: u64 = 39;
+
+const _: () = assert!(
+    SPREAD & 1 == 1 && PARTS.is_power_of_two(),
+    "the spread visits all parts"
+);
 /// Maximum change of the share after a phase, in parts.
 const STEP_MAX: u64 = 16;
 /// Number of reads in a phase.
@@ -133,15 +138,21 @@ impl LinkGate {
         };
         let count = self.count.load(Relaxed);
         if count < PHASE {
+            // Another thread has judged this phase meanwhile.
             return;
         }
         let mean = self.nanoseconds.load(Relaxed) as f64 / count as f64;
         let quickest = self.quickest.load(Relaxed) as f64;
         let parts = self.parts.load(Relaxed);
+        debug_assert!(
+            (1..=PARTS).contains(&parts),
+            "only this lock's holder changes them"
+        );
         let waits = mean > quickest * (1.0 + WAIT);
         let step = pace.next(waits);
         let parts = match waits {
             true => (parts + step).min(PARTS),
+            // One part always guesses, so that former slots are known once guesses pay.
             false => parts.saturating_sub(step).max(1),
         };
         self.parts.store(parts, Relaxed);

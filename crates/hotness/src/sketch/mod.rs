@@ -48,6 +48,11 @@ const COUNTER_MAX: u64 = 15;
 /// Mask of all bits of a word except the highest of each counter.
 const HALVED: u64 = 0x7777_7777_7777_7777;
 
+const _: () = assert!(
+    ROWS * NIBBLES_PER_ROW * COUNTER_BITS == u64::BITS as usize,
+    "the counters of all rows fill a word"
+);
+
 /// Number of additions to a block that halve it.
 ///
 /// Chosen with `hot_keys_stand_out_under_zipf`: 78 % of the 8192 hottest keys and 2 % of the cold
@@ -143,10 +148,12 @@ impl SketchBlock {
     fn record(&self, places: [SketchCounterPosition; ROWS]) -> u8 {
         let least = self.least(places);
         if least == COUNTER_MAX {
+            // No addition: threads only read the hottest lines, and do not compete for them.
             return COUNTER_MAX as u8;
         }
         for place in places {
             let word = self.counters[place.word].load(Relaxed);
+            // The others are too high already, because other keys share them.
             if place.counter(word) == least {
                 self.counters[place.word].store(word + (1 << place.shift), Relaxed);
             }
