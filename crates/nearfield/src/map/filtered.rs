@@ -144,6 +144,7 @@ impl<F: MapForm> Iterator for FilteredEntries<'_, F> {
                 Ok(Some(entries)) => self.read.extend(entries),
                 Ok(None) => self.selection = None,
                 Err(error) => {
+                    // Entries behind the gap would look like the next ones.
                     self.selection = None;
                     return Some(Err(error));
                 }

@@ -32,6 +32,11 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
             for &key in keys {
                 batch.get(F::shorten_key(key));
             }
+            debug_assert_eq!(
+                batch.len(),
+                keys.len(),
+                "a key and its get have one position"
+            );
             self.index.execute(&mut batch)?;
             for position in 0..keys.len() {
                 values.push(met(&batch, position)?.map(F::own_value));
@@ -85,6 +90,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
             if count == 0 {
                 return Ok(absent);
             }
+            debug_assert_eq!(batch.len(), count, "an entry is one insert");
             self.index.execute(&mut batch)?;
             for position in 0..count {
                 absent += usize::from(met(&batch, position)?.is_none());
@@ -122,6 +128,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
                     break;
                 };
                 let (key, value) = entry.map_err(Into::into)?;
+                // Entries that stay need no operation, so a batch may span much of the range.
                 if !keep(F::key(&key), F::value(&value)) {
                     batch.remove(F::key(&key));
                     count += 1;
@@ -130,6 +137,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
             if count == 0 {
                 return Ok(removed);
             }
+            debug_assert_eq!(batch.len(), count, "only removes are in the batch");
             self.index.execute(&mut batch)?;
             for position in 0..count {
                 removed += usize::from(met(&batch, position)?.is_some());
@@ -178,6 +186,7 @@ fn met<F: MapForm>(
 ) -> Result<Option<F::Value<'_>>, OperationError> {
     match batch.value(position) {
         Some(value) => Ok(Some(value)),
+        // Errors are rare, so they are looked for only where no value is.
         None => match batch.outcome(position) {
             OperationOutcome::Failed(error) => Err(error),
             _ => Ok(None),

@@ -258,6 +258,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
         loop {
             let value = change(current.as_ref().map(F::value));
             let previous = current.as_ref().map(F::value);
+            // The value is compared, so that a change of another thread is not lost.
             match self.update(F::shorten_key(key), previous, F::value(&value))? {
                 UpdateOutcome::Applied => return Ok(current),
                 UpdateOutcome::Differs { current: other } => current = other,
@@ -282,6 +283,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
         value: F::Value<'_>,
     ) -> Result<F::OwnedValue, OperationError> {
         let updated = self.update(key, None, F::shorten_value(value))?;
+        // `Differs` without a value does not occur, because the update of an absent key applies.
         Ok(match updated {
             UpdateOutcome::Differs {
                 current: Some(current),
@@ -442,6 +444,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
         (low, high): (Bound<F::Key<'k>>, Bound<F::Key<'k>>),
         direction: ScanDirection,
     ) -> Result<Option<Entry<F>>, P::LookupFailure> {
+        // A scan accepts longer bounds than a key can be.
         P::check_key(key)?;
         Ok(self.nearest(low, high, direction)?)
     }

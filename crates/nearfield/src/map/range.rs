@@ -117,19 +117,26 @@ impl<'m, F: MapForm, P: MapPlacement<F>> MapRange<'m, F, P> {
         match P::scan(&self.map.index, bounds, direction, self.chunk, found) {
             Ok(exhausted) => self.exhausted = exhausted,
             Err(failure) => {
+                // The range ends: entries behind the gap would look like the next ones.
                 self.exhausted = true;
                 self.front.clear();
                 self.back.clear();
                 return Err(failure);
             }
         }
+        debug_assert!(
+            self.exhausted || !chunk.is_empty(),
+            "a scan that finds nothing has reached the end"
+        );
         if let Some((last, _)) = chunk.back() {
+            // By key, so that it does not matter if other threads have removed the entry.
             let last = Bound::Excluded(last.clone());
             match direction {
                 ScanDirection::Ascending => self.low = last,
                 ScanDirection::Descending => self.high = last,
             }
         }
+        // Many ranges are left after a few entries, so the first chunks are short.
         self.chunk = (2 * self.chunk).min(P::CHUNK_MAX);
         Ok(())
     }
@@ -141,6 +148,7 @@ impl<'m, F: MapForm, P: MapPlacement<F>> MapRange<'m, F, P> {
         {
             return Some(Err(failure));
         }
+        // Once the ends have met, the last entries may have been read from the other side.
         let entry = self.front.pop_front().or_else(|| self.back.pop_back());
         entry.map(Ok)
     }

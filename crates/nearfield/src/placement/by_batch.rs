@@ -39,6 +39,8 @@ pub(super) fn scan_by_batch<F: MapForm>(
         found((F::own_key(key), F::own_value(value)));
         count += 1;
     }
+    debug_assert!(count <= limit);
+    // With exactly as many entries as were asked for, there may be more.
     Ok(count < limit)
 }
 

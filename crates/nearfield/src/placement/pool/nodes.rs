@@ -43,6 +43,7 @@ impl PoolNodeSource {
                     "etcd lists memory nodes {numbers:?}, but the first {count} are needed"
                 )));
             }
+            // Nodes that start together register one after the other.
             std::thread::sleep(LOOK);
         }
     }
