@@ -24,6 +24,7 @@ const IMPERATIVES: [&str; 20] = [
 pub fn check(root: &Path, base: &str) -> anyhow::Result<Vec<String>> {
     let range = format!("{base}..HEAD");
     let output = Command::new("git")
+        // Tools write the subjects of merges.
         .args(["log", "--no-merges", "--format=%h %s", &range, "--"])
         .current_dir(root)
         .output()

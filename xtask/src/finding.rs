@@ -15,6 +15,11 @@ pub struct TidyFinding {
 
 impl TidyFinding {
     pub fn new(path: &Path, line: usize, reason: impl Into<String>) -> Self {
+        debug_assert!(
+            path.is_relative(),
+            "a path begins at the root of the repository"
+        );
+        debug_assert!(line > 0, "lines are counted from 1");
         TidyFinding {
             path: path.to_owned(),
             line,

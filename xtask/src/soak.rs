@@ -74,6 +74,7 @@ const fn server(name: &'static str, filter: &'static str) -> Suite {
 }
 
 const fn work(suite: Suite, variable: &'static str, least: u64) -> Suite {
+    assert!(least > 0, "a run that does nothing counts as a failure");
     let counts = SoakWorkUnit::Work { variable, least };
     Suite { counts, ..suite }
 }
@@ -167,6 +168,7 @@ pub fn soak(arguments: &[&str]) -> anyhow::Result<ExitCode> {
     let by_signal = Arc::clone(&stopped);
     ctrlc::set_handler(move || by_signal.store(true, Ordering::Relaxed))?;
 
+    // All are built before the search, so that building takes no suite's time.
     for suite in &suites {
         if stopped.load(Ordering::Relaxed) {
             break;
@@ -176,6 +178,7 @@ pub fn soak(arguments: &[&str]) -> anyhow::Result<ExitCode> {
             bail!("{} does not build", suite.name);
         }
     }
+    debug_assert!(!suites.is_empty());
     let share = Duration::from_secs_f64(minutes * 60.0 / suites.len() as f64);
     let mut tallies = Vec::new();
     for suite in suites {
@@ -225,6 +228,10 @@ fn read(arguments: &[&str]) -> anyhow::Result<(f64, Vec<&'static Suite>)> {
         let names: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
         bail!("at most one of these suites: {}", names.join(", "));
     }
+    debug_assert!(
+        names.is_empty() || suites.len() == 1,
+        "each suite has its own name"
+    );
     Ok((minutes, suites))
 }
 
@@ -281,6 +288,8 @@ fn search(suite: &Suite, share: Duration, stopped: &AtomicBool) -> anyhow::Resul
     let start = Instant::now();
     let mut amount = first_amount(suite, share)?;
     while start.elapsed() < share && !stopped.load(Ordering::Relaxed) {
+        debug_assert!(amount > 0);
+        // The keys of a `RandomState` are random, which is all that a seed needs.
         let seed = RandomState::new().hash_one(0) >> 24;
         let begin = Instant::now();
         let (mut command, variables) = run(suite, seed, amount);
@@ -305,10 +314,12 @@ fn search(suite: &Suite, share: Duration, stopped: &AtomicBool) -> anyhow::Resul
             let kept = keep(suite, seed, &output)?;
             println!("  its output is in {}", kept.display());
         } else if done == 0 {
+            // A suite whose tests were renamed would otherwise pass forever.
             tally.failures += 1;
             println!("{}: no test has run: its filter matches none", suite.name);
             break;
         }
+        // Each run starts a program, so short ones lose time. Long ones would miss the deadline.
         if output.status.success() && begin.elapsed() < share / 8 {
             amount *= 2;
         }

@@ -18,11 +18,13 @@ pub fn output(
     limit: Duration,
     stopped: &AtomicBool,
 ) -> io::Result<(Output, bool)> {
+    // In a group of its own, so that the processes that it starts can be killed with it.
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()?;
+    // Read in threads, because a command stops when a pipe is full.
     let printed = [reader(child.stdout.take()), reader(child.stderr.take())];
     let begin = Instant::now();
     let mut hangs = false;
@@ -32,6 +34,10 @@ pub fn output(
         }
         hangs = begin.elapsed() > limit;
         if hangs || stopped.load(Ordering::Relaxed) {
+            debug_assert!(
+                child.id() > 1,
+                "other numbers stand for groups of other processes"
+            );
             let group = format!("-{}", child.id());
             Command::new("kill")
                 .args(["-KILL", "--", &group])

@@ -62,6 +62,7 @@ impl Imports {
         }
         let mut edges: BTreeMap<String, BTreeMap<String, ImportLocation>> = BTreeMap::new();
         for (module, source, found) in scans {
+            // A module within one for tests is for tests, too.
             let is_test = (1..=module.len()).any(|depth| for_tests.contains(&module[..depth]));
             let Some(top) = module.first().filter(|_| !is_test) else {
                 continue;
@@ -138,6 +139,7 @@ impl Imports {
                         at = previous;
                     }
                     cycle.reverse();
+                    debug_assert_eq!(cycle.first().map(String::as_str), Some(start));
                     return Some(cycle);
                 }
                 if !before.contains_key(next.as_str()) {
@@ -150,6 +152,10 @@ impl Imports {
     }
 
     fn describe(&self, cycle: &[String]) -> TidyFinding {
+        debug_assert!(
+            cycle.len() > 1,
+            "an import of the module itself is no arrow"
+        );
         let nexts = cycle.iter().skip(1).chain(cycle.first());
         let steps: Vec<(&String, &ImportLocation)> = cycle
             .iter()
@@ -273,6 +279,7 @@ impl CratePathScan {
             match &tokens[at] {
                 TokenTree::Ident(ident) if ident == "crate" => self.path(&tokens, at, 0),
                 TokenTree::Ident(ident) if ident == "super" => {
+                    // Those after the first belong to its path.
                     let is_first = at == 0 || !is_punct(&tokens[at - 1], ':');
                     let supers = (at..tokens.len())
                         .step_by(3)
@@ -350,6 +357,7 @@ impl CratePathScan {
             "fn", "mod", "impl", "struct", "enum", "trait", "union", "unsafe",
         ];
         let ends_with_block = BLOCKS.iter().any(|word| has(word));
+        // Other items are fields, variants and arms, which end with a comma.
         let ends_with_semicolon = ends_with_block
             || ["use", "const", "static", "type", "let"]
                 .iter()

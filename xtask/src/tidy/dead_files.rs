@@ -57,6 +57,7 @@ fn reach_items(
             let folder = file.parent().unwrap_or(Path::new("")).to_owned();
             reach(&file, &folder, sources, reached);
         } else {
+            // One of the two exists. The path of the other is no source, and is passed over.
             reach(&folder.join(format!("{name}.rs")), &inner, sources, reached);
             reach(&inner.join("mod.rs"), &inner, sources, reached);
         }

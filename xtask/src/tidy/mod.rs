@@ -35,6 +35,11 @@ pub fn tidy(root: &Path) -> anyhow::Result<Vec<TidyFinding>> {
     let sources = sources(root, &files)?;
     let packages = packages::read(root)?;
 
+    debug_assert!(
+        unclean::UNCLEAN
+            .iter()
+            .all(|(check, ..)| RATCHETS.contains(check))
+    );
     let mut findings = unclean::filter(ratchets(&packages, &sources), unclean::UNCLEAN);
     for source in &sources {
         findings.extend(attributes::check_dead_code(source));
@@ -61,6 +66,7 @@ pub fn tidy(root: &Path) -> anyhow::Result<Vec<TidyFinding>> {
 
 /// Runs one of `RATCHETS` on the files below `folder`, even on those that `unclean.rs` lists.
 pub fn only(root: &Path, check: &str, folder: &Path) -> anyhow::Result<Vec<TidyFinding>> {
+    debug_assert!(RATCHETS.contains(&check));
     let sources = sources(root, &files(root)?)?;
     let findings = ratchets(&packages::read(root)?, &sources);
     let mut findings: Vec<TidyFinding> = findings
@@ -133,6 +139,7 @@ fn with_extension<'a>(files: &'a [PathBuf], extension: &str) -> impl Iterator<It
 fn files(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let walk = ignore::WalkBuilder::new(root)
+        // Folders such as `.ci` belong to the tree, too.
         .hidden(false)
         .filter_entry(|entry| entry.file_name() != ".git")
         .build();

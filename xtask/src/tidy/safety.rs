@@ -40,9 +40,15 @@ impl SafetyCommentSearch<'_> {
             if starts.len() == outer.len() {
                 starts.push(line);
             }
+            debug_assert_eq!(
+                starts.len(),
+                outer.len() + 1,
+                "the statement at hand is the last"
+            );
             let ends_statement = match &token {
                 TokenTree::Group(group) => {
                     let braces = group.delimiter() == Delimiter::Brace;
+                    // A comment above a block argues for none of the statements in it.
                     let outer = if braces { &[] } else { starts.as_slice() };
                     self.visit(group.stream(), outer);
                     braces
@@ -66,6 +72,7 @@ impl SafetyCommentSearch<'_> {
 
     /// Returns true if the comment is in `line`, counted from 1, or in the comments right above it.
     fn argued(&self, line: usize) -> bool {
+        debug_assert!((1..=self.lines.len()).contains(&line));
         let above = self.lines[..line - 1].iter().rev().map(|line| line.trim());
         let mut comments =
             above.take_while(|line| line.starts_with("//") || line.starts_with("#["));

@@ -33,6 +33,7 @@ pub fn filter(
         let found = of_entries.remove(entry).unwrap_or_default();
         let count = found.len();
         if count < *allowed {
+            // A number that stays too high would let new findings pass.
             let reason = format!("{folder} has {count} findings of {check}: lower its number");
             left.push(TidyFinding::new(Path::new(HERE), 1, reason));
         } else if count > *allowed {
@@ -43,6 +44,10 @@ pub fn filter(
             left.extend(found);
         }
     }
+    debug_assert!(
+        of_entries.is_empty(),
+        "each finding belongs to an entry or is left"
+    );
     left
 }
 
