@@ -243,6 +243,7 @@ impl<F: EntryForm> Batch<F> {
         if let Some(outcome) = self.outcomes.read(position) {
             return outcome;
         }
+        // The batch has not begun, so a refusal is not among the outcomes yet.
         match self.refusals.iter().find(|refusal| refusal.0 == position) {
             Some((_, error)) => OperationOutcome::Failed(error.clone()),
             None => OperationOutcome::Pending,
@@ -319,6 +320,7 @@ impl<F: EntryForm> Batch<F> {
     ) -> Result<(BatchInput<'b, F>, BatchOutput<'b, F>), OperationError> {
         let input = self.input()?;
         outcomes.replaced_bytes = self.outcomes.replaced_bytes;
+        // `join` marks refusals, once for all threads.
         outcomes.reset(self.operations.len());
         Ok((input, outcomes.output()))
     }
@@ -654,6 +656,7 @@ impl<F: EntryForm> BatchOutput<'_, F> {
         self.outcomes[position] = match stored {
             Ok(Some(stored)) => StoredOutcome::Value(stored),
             Ok(None) => StoredOutcome::NoValue,
+            // Without room for its value an operation fails alone; shorter values may still fit.
             Err(error) => StoredOutcome::Failed(Box::new(error)),
         };
     }
@@ -800,6 +803,7 @@ impl<F: EntryForm> EntriesWriter<'_, F> {
     #[inline]
     fn added(&mut self, count: usize) -> ControlFlow<()> {
         self.count += count;
+        // An outcome refers to its entries by 32 bits.
         match u32::try_from(self.entries.end()) {
             Ok(_) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),

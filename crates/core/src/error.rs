@@ -130,6 +130,7 @@ impl OperationError {
         const SHOWN_BYTES: usize = 32;
         let shown = &key[..key.len().min(SHOWN_BYTES)];
         let ellipsis = if shown.len() < key.len() { "…" } else { "" };
+        // Escaped, because a key may have any bytes, also those that control a terminal.
         format!("{}{ellipsis}", shown.escape_ascii())
     }
 }

@@ -193,6 +193,7 @@ impl Judgement {
         debug_assert!((PHASES_MIN..=PHASES_MAX).contains(&self.interval));
         self.other = mean;
         if mean < self.best {
+            // The former mode is tried again soon, because one phase alone may mislead.
             self.guesses = guessed;
             std::mem::swap(&mut self.best, &mut self.other);
             self.interval = PHASES_MIN;

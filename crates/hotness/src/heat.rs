@@ -219,6 +219,7 @@ impl HotnessTable {
     /// Begins a new period: all heats are halved.
     pub fn age(&self) {
         let period = self.period.fetch_add(1, Relaxed) + 1;
+        // A part of the lines in each period, because to update all at once would take long.
         let count = self.lines.len().div_ceil(SWEEP_PERIODS);
         let start = self.swept.fetch_add(count as u64, Relaxed) as usize;
         for at in start..start + count {

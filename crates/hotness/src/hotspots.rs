@@ -171,6 +171,7 @@ impl Hotspots {
     /// Notes the slot of a key that was found without a guess. It may be skipped.
     pub fn admit(&self, node: u64, slot: u16, tag: u16) {
         if self.find(node, slot, tag).is_some() {
+            // Another thread has admitted it, or the guess was another slot of the tag.
             return;
         }
         let bucket = self.bucket(node, tag);

@@ -524,6 +524,7 @@ fn decode_entry<K: WordCodec, V: WordCodec>((key, value): (u64, u64)) -> (K, V) 
 fn decode<T: WordCodec>(word: u64) -> T {
     match T::from_word(word) {
         Ok(value) => value,
+        // All methods of this type encode, so the word was written by the map of words below it.
         Err(error) => panic!("a typed map holds a foreign word: {error}"),
     }
 }

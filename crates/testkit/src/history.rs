@@ -142,6 +142,7 @@ impl HistoryEvent {
             } => match (applied, state == previous) {
                 (true, true) => Some(Some(value)),
                 (false, false) => Some(state),
+                // The index compared with another value than it returned.
                 _ => None,
             },
             PointOperation::RemoveIf { previous, applied } => {

@@ -177,6 +177,7 @@ impl<'h, O: LinearizableOperation> LinearizationSearch<'h, O> {
             if self.path.len() == total {
                 return true;
             }
+            // Depth first: a linearizable history hardly ever leads back.
             let next = self.choose(&point).or_else(|| {
                 self.note_dead_end(&point);
                 self.go_back(&mut point)
@@ -306,6 +307,7 @@ impl Counterexample {
             state,
             stuck,
         } = dead_end;
+        // The values written show from where the stuck operations may have read.
         let met: HashSet<_> = stuck.iter().filter_map(|event| event.met).collect();
         let wrote =
             |event: &&HistoryEvent| event.written().is_some_and(|value| met.contains(&value));

@@ -205,6 +205,7 @@ impl fmt::Display for TierKind {
 /// Parses a number of bytes, with an optional suffix for a power of 1,024.
 fn parse_size(size: &str) -> Option<u64> {
     let upper = size.to_ascii_uppercase();
+    // `G`, `GB` and `GiB` are the same: capacities are powers of two, as memory is.
     let upper = upper
         .strip_suffix("IB")
         .or(upper.strip_suffix('B'))

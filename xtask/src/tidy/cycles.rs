@@ -112,6 +112,7 @@ impl Imports {
                 .copied()
                 .filter(|other| reached.get(*other).is_some_and(|it| it.contains(module)))
                 .collect();
+            // Each module of a group finds the same one.
             if !group.is_empty() && !groups.contains(&group) {
                 groups.push(group);
             }
@@ -128,6 +129,7 @@ impl Imports {
     /// end.
     fn cycle_from(&self, start: &str) -> Option<Vec<String>> {
         let mut before: BTreeMap<&str, &str> = BTreeMap::new();
+        // Breadth first, so that the first way back is the shortest.
         let mut open = VecDeque::from([start]);
         while let Some(module) = open.pop_front() {
             for next in self.next(module) {

@@ -35,6 +35,7 @@ pub fn read(root: &Path) -> anyhow::Result<Vec<Package>> {
         }
         let metadata = MetadataCommand::new()
             .manifest_path(&manifest)
+            // Only our own manifests matter, and resolving others could need the network.
             .no_deps()
             .exec()?;
         for package in metadata.packages {

@@ -16,6 +16,7 @@ const MACROS: [&str; 3] = ["dbg", "todo", "unimplemented"];
 pub fn check(source: &RustSource) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for (index, line) in source.text.lines().enumerate() {
+        // Whole words only, because a mark may be a part of a name.
         let mut words = line.split(|letter: char| !letter.is_alphanumeric());
         if let Some(mark) = words.find(|word| MARKS.contains(word)) {
             let reason = format!("{mark}: do it, or remove it");

@@ -153,6 +153,7 @@ fn documented_item(lines: &[&str], index: usize) -> DocumentedItem {
             let words = line.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
             let is_function = words
                 .take_while(|word| !["struct", "enum", "trait", "type"].contains(word))
+                // More words than can stand before the `fn` of a function.
                 .take(9)
                 .any(|word| word == "fn");
             // A type `fn(…)` names no function.

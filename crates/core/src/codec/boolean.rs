@@ -13,6 +13,7 @@ impl Decode for bool {
         match reader.byte()? {
             0 => Ok(false),
             1 => Ok(true),
+            // Accepted, it would be a second code of `true`.
             byte => Err(reader.error_at_last(DecodeReason::InvalidTag { byte })),
         }
     }

@@ -45,6 +45,7 @@ impl<'a> CodecReader<'a> {
     /// `Truncated`, and nothing is read.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], CodecError> {
         let Some(bytes) = self.code[self.position..].first_chunk::<N>() else {
+            // The error is at the end, where the missing bytes would begin.
             let missing = N - self.remaining();
             let end = self.code.len();
             return Err(CodecError {

@@ -14,11 +14,13 @@ use std::ops::Bound;
 pub fn inclusive((low, high): (Bound<u64>, Bound<u64>)) -> Option<(u64, u64)> {
     let from = match low {
         Bound::Included(key) => key,
+        // No key follows the greatest word, so the range is empty.
         Bound::Excluded(key) => key.checked_add(1)?,
         Bound::Unbounded => 0,
     };
     let to = match high {
         Bound::Included(key) => key,
+        // No key precedes 0.
         Bound::Excluded(key) => key.checked_sub(1)?,
         Bound::Unbounded => u64::MAX,
     };

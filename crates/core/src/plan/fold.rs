@@ -108,11 +108,13 @@ pub fn fold<F: EntryForm>(
                             F::shorten_value(value) == F::shorten_value(previous)
                         })
                     }
+                    // The index gets this value only after the last operation on the key.
                     (Fate::Set(at), Some(previous)) => value_set(input, at) == Some(previous),
                 };
                 match (applied, value_set(input, position)) {
                     (false, _) => now,
                     (true, Some(_)) => Fate::Set(position),
+                    // Of the two, only a conditional remove sets no value.
                     (true, None) => Fate::Absent,
                 }
             }

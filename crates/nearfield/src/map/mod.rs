@@ -514,6 +514,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
     /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn is_empty(&self) -> P::Read<bool> {
+        // One lookup, instead of a count that may need many.
         P::answer(
             self.end(ScanDirection::Ascending)
                 .map(|entry| entry.is_none()),

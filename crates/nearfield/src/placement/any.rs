@@ -123,6 +123,7 @@ impl<F: MapForm> MapPlacement<F> for AnyPlacement {
         key: F::Key<'_>,
     ) -> Result<Option<F::AnyValue<'m>>, OperationError> {
         match index {
+            // Only the local index lends values; others return copies.
             AnyIndex::Local(radix) => match F::lend(radix, key) {
                 Ok(value) => Ok(value.map(<F::AnyValue<'m> as From<F::Lent<'m>>>::from)),
                 Err(failure) => Err(failure.into()),

@@ -33,6 +33,7 @@ trait TearableForm: SampleForm {
 
 impl TearableForm for Words {
     fn tear(old: &u64, new: &u64) -> u64 {
+        // As two stores of four bytes would leave it in between.
         old & 0xffff_ffff | new & !0xffff_ffff
     }
 }
@@ -67,6 +68,7 @@ impl<F: TearableForm> Racy<F> {
             }
             (CanaryRace::UpdateIsTwoSteps, OwnedOperation::Update(key, previous, value)) => {
                 let before = self.inner.state().get(key).cloned();
+                // Widens the gap, so that few operations are needed to meet it.
                 thread::yield_now();
                 let applies = before == *previous;
                 if applies {
@@ -124,6 +126,7 @@ impl<F: TearableForm> Racy<F> {
             answer => unreachable!("a scan has the outcome {answer:?}"),
         };
         let mut first = entries();
+        // A write before the middle shifts the rest, of which an entry is then missed or repeated.
         first.truncate(first.len() / 2);
         thread::yield_now();
         first.extend(entries().into_iter().skip(first.len()));
@@ -178,11 +181,13 @@ impl<F: TearableForm> OrderedIndex<F> for Racy<F> {
 const CONFIG: ConcurrentTestConfig = ConcurrentTestConfig {
     threads: 4,
     operations: 2000,
+    // Few keys, so that threads often meet at one.
     keys_max: 50,
     batch_size_max: 30,
 };
 
 fn violations<F: TearableForm>(race: CanaryRace) -> Vec<Violation> {
+    // A race does not show with every seed.
     (0..20)
         .filter_map(|seed| concurrent::run::<F, _>(&Racy::new(race), seed, &CONFIG).err())
         .collect()
@@ -193,6 +198,7 @@ fn is_disorder(violation: &Violation) -> bool {
 }
 
 fn only_threads_find<F: TearableForm>(race: CanaryRace, is_expected: impl Fn(&Violation) -> bool) {
+    // One thread alone must not notice it, or the concurrent test would not be needed for it.
     model::check::<F, _>(20, |_| Racy::new(race));
     let violations = violations::<F>(race);
     assert!(

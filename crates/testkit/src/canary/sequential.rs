@@ -78,6 +78,7 @@ impl<F: SampleForm> CanaryIndex<F> {
         let key = |position: &usize| requests[position].keys().next().cloned();
         match self.fault {
             DuplicatesRunBackwards if requests.values().all(is_point) => {
+                // The sort is stable, so only operations on one key change their order.
                 order.reverse();
                 order.sort_by_key(key);
             }
@@ -94,6 +95,7 @@ impl<F: SampleForm> CanaryIndex<F> {
         begin: &State<F>,
     ) -> OwnedOutcome<F> {
         match (self.fault, request) {
+            // The outcome is right, so only a later operation can notice.
             (UpdateIsLost, OwnedOperation::Update(..))
             | (RemoveIfIsLost, OwnedOperation::RemoveIf(..)) => request.apply(&mut state.clone()),
             (UpdateIgnoresComparison, OwnedOperation::Update(key, _, value)) => {
@@ -154,6 +156,7 @@ impl<F: SampleForm> OrderedIndex<F> for CanaryIndex<F> {
         }
         let (input, mut output) = batch.begin()?;
         let mut state = self.inner.state();
+        // Copied only for the fault that needs it: this takes long for many entries.
         let begin = match self.fault {
             GetIsStaleWithinBatch => state.clone(),
             _ => State::<F>::new(),
@@ -174,6 +177,7 @@ impl<F: SampleForm> OrderedIndex<F> for CanaryIndex<F> {
 
     fn len(&self) -> usize {
         let len = self.inner.len();
+        // Several entries are needed, so that shrinking has something to keep.
         if self.fault == LenCountsInserts && len > 3 {
             len + 1
         } else {
@@ -217,6 +221,7 @@ fn assert_found_and_small<F: SampleForm>(fault: CanaryFault) {
         sizes.sum::<usize>() <= 4,
         "{fault:?} is not small:\n{failing}"
     );
+    // Few scenarios have long keys.
     let seeds_max = if fault == LongKeysPass { 200 } else { 30 };
     assert!(seed < seeds_max, "{fault:?} needs seed {seed}:\n{failing}");
 }
@@ -225,6 +230,7 @@ fn assert_found_and_small<F: SampleForm>(fault: CanaryFault) {
 fn the_model_test_finds_each_fault_and_shrinks_it() {
     for fault in FAULTS {
         assert_found_and_small::<ByteStrings>(fault);
+        // All words have one length.
         if fault != LongKeysPass {
             assert_found_and_small::<Words>(fault);
         }

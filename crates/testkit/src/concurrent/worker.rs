@@ -86,6 +86,7 @@ impl<'t, F: SampleForm, I: OrderedIndex<F>> ConcurrentTestWorker<'t, F, I> {
         let interval = self.execute()?;
         self.observe(interval, 0, position, &everything)?;
         let scanned = self.batch.entries(position).len();
+        // The length is exact while no thread writes.
         if self.index.len() != scanned {
             let len = self.index.len();
             return wrong(format!("len is {len}, but there are {scanned} entries"));
@@ -99,6 +100,7 @@ impl<'t, F: SampleForm, I: OrderedIndex<F>> ConcurrentTestWorker<'t, F, I> {
         let mut left = operations;
         while left > 0 {
             if self.random.random_bool(self.plan.yields) {
+                // With few processors a thread would otherwise run for long without another.
                 thread::yield_now();
             }
             if self.random.random_bool(self.plan.singles) {
@@ -152,6 +154,7 @@ impl<'t, F: SampleForm, I: OrderedIndex<F>> ConcurrentTestWorker<'t, F, I> {
     fn plan_ascending(&mut self, size: usize) -> Vec<Planned> {
         let first = self.plan.contended_key(&mut self.random);
         let size = self.random.random_range(0..=size);
+        // Every second key is stable, and `first` is contended.
         let numbers = (first..self.plan.keys.len()).step_by(2).take(size);
         numbers
             .map(|number| {

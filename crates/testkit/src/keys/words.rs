@@ -32,6 +32,7 @@ impl SampleForm for Words {
     fn keys(kind: WordKeys, count: usize, random: &mut Random) -> Vec<u64> {
         match kind {
             WordKeys::Dense => {
+                // Starts of all magnitudes, because each byte of a key may be a level of a tree.
                 let start = random.next_u64() >> random.random_range(0..64);
                 (0..count as u64)
                     .map(|step| start.wrapping_add(step))

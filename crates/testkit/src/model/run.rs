@@ -77,6 +77,7 @@ impl<F: SampleForm, I: OrderedIndex<F>> ScenarioRun<'_, F, I> {
     }
 
     fn batch(&mut self, requests: &[OwnedOperation<F>]) -> Result<(), String> {
+        // One batch for all steps, so that leftovers of the last one would show.
         self.batch.clear();
         for request in requests {
             request.add_to(&mut self.batch);

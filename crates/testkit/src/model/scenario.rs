@@ -45,6 +45,8 @@ const UNLIMITED_SCANS_MAX: usize = 40;
 /// Draws the steps of a scenario.
 pub(crate) fn draw<F: SampleForm>(seed: u64) -> Vec<ScenarioStep<F>> {
     let mut random = keys::random(seed);
+    // Mostly short, because many short scenarios combine more operations in the same time than few
+    // long ones. A tree with several levels needs a long one.
     let operations: usize = match random.random_range(0..100) {
         0..70 => random.random_range(1..400),
         70..95 => random.random_range(400..4000),
@@ -257,6 +259,7 @@ impl<F: SampleForm> Scenario<F> {
         {
             return key;
         }
+        // Operations on one key in a row meet each other within a batch.
         let position = if self.random.random_bool(self.repeat) {
             *choose(&self.recent, &mut self.random)
         } else {

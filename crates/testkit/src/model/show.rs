@@ -17,9 +17,11 @@ pub(crate) fn steps<F: SampleForm>(steps: &[ScenarioStep<F>]) -> String {
         match step {
             ScenarioStep::Batch(requests) => {
                 if std::mem::replace(&mut is_used, true) {
+                    // One batch for all, as in the test: a fault may depend on what it held before.
                     text.push_str("batch.clear();\n");
                 }
                 for request in requests {
+                    // Writing to a string does not fail, here and below.
                     let _ = writeln!(text, "{};", call("batch", request));
                 }
                 text.push_str("index.execute(&mut batch)?;\n");

@@ -163,6 +163,7 @@ impl ColdTiers {
     /// Counts that a value moved.
     pub fn count_move(&self, from: usize, to: usize, bytes: usize) {
         if from == to {
+            // A value that is put again, into another block or segment, stays in its tier.
             return;
         }
         let (from, to) = (self.traffic(from), self.traffic(to));
@@ -209,6 +210,7 @@ impl ColdTiers {
     #[inline]
     pub fn memory_bytes(&self) -> u64 {
         let Some(tiers) = &self.tiers else { return 0 };
+        // Compressed memory and memory of other NUMA nodes belong to this process; files do not.
         let in_memory = (1..tiers.count()).filter(|&tier| tiers.folder(tier).is_none());
         let usages = in_memory.filter_map(|tier| tiers.usage(tier));
         usages.map(|usage| usage.used_bytes).sum()
@@ -368,6 +370,7 @@ impl ColdTiers {
     /// Makes commands that read a held place fail because the disk does not respond, if nothing was
     /// read from it yet.
     pub fn give_up_waiting(&self, place: ColdPlace) {
+        // Moves do not wait for this disk either, until the next round of the walk.
         if let Some(traffic) = self.traffic(place.tier()) {
             traffic.set_late(true);
         }

@@ -161,14 +161,14 @@ impl CompressedTier {
         });
     }
 
-    /// Calls `use_block` with the block of a place. The table is locked meanwhile, so that the
-    /// block stays; readers do not wait for each other.
+    /// Calls `use_block` with the block of a place.
     fn with_block<R>(
         &self,
         place: ColdPlace,
         use_block: impl FnOnce(&CompressedBlock) -> R,
     ) -> Option<R> {
         let number = (place.inner() >> INDEX_BITS) as usize;
+        // Locked meanwhile, so that the block stays; readers do not wait for each other.
         let table = self.table.read();
         table.blocks.get(number)?.as_ref().map(use_block)
     }

@@ -124,6 +124,7 @@ impl<I: OrderedIndex<ByteStrings>> TieredIndexCore<I> {
     pub(super) fn come(&self, key: &[u8]) -> Result<bool, OperationError> {
         match self.begin_one(key) {
             Ok(moving) => {
+                // Another thread may have brought it there already.
                 if keep::MovingValue::from(&moving) > 0 {
                     self.publish_one(&moving, None)?;
                 }
@@ -195,6 +196,7 @@ impl<I: OrderedIndex<ByteStrings>> TieredIndexCore<I> {
                 used_bytes: usage.map_or_else(|| self.index_bytes(), |usage| usage.used_bytes),
                 values: match usage {
                     Some(usage) => usage.values,
+                    // The two counts are not of one instant, so the difference may be negative.
                     None => (self.entries.len() as u64).saturating_sub(cold),
                 },
                 moved_in: count(&traffic.moved_in),
@@ -271,6 +273,7 @@ impl<'k, I: OrderedIndex<ByteStrings> + Debug> MovableValues for &'k TieredIndex
     }
 
     fn size(&self) -> StoreMemorySize {
+        // Before the count: bytes written during it count twice, which is better than not at all.
         self.written.store(0, Ordering::Relaxed);
         // Memory that this thread replaced counts until it is freed.
         pin().flush();
@@ -320,6 +323,7 @@ impl<'k, I: OrderedIndex<ByteStrings> + Debug> MovableValues for &'k TieredIndex
         let inner: &'k TieredIndexCore<I> = self;
         let begin = |named: &&ValueName| {
             let moving = inner.begin_one(&named.key).ok()?;
+            // The length of a cold value is known only here; the walk has used a mean.
             (moving.value.len() >= MOVED_BYTES_MIN).then_some(moving)
         };
         keys.iter().map(begin).collect()

@@ -124,6 +124,7 @@ impl PairCosts {
 
     /// Returns the number of uses in one residence that pay for the move there and back.
     pub fn break_even(&self, bytes: u64) -> f64 {
+        // A pair that saves nothing has an endless break-even instead of a division by 0.
         (self.inward.of(bytes) + self.outward.of(bytes))
             / self.saved.of(bytes).max(f64::MIN_POSITIVE)
     }

@@ -115,6 +115,7 @@ impl<P: TieringPolicy> PolicySimulation<P> {
                 self.policy.aged();
             }
         }
+        // Reported in groups, as a store does, whose threads share the policy under a lock.
         self.untold.0 += 1;
         self.untold.1 += u64::from(served_by == 0);
         if self.untold.0 >= UNTOLD_MAX {
@@ -135,6 +136,7 @@ impl<P: TieringPolicy> PolicySimulation<P> {
         let before = self.object(number);
         self.used[before.tier] -= before.bytes;
         let tier = self.roomy(bytes, before.tier);
+        // The policy counts the old size, so the move comes first, and then the new size.
         if tier != before.tier {
             self.policy.moved(&before, tier);
         }

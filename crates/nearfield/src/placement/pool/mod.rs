@@ -45,6 +45,7 @@ impl FromStr for PoolPlacement {
 
     fn from_str(text: &str) -> Result<PoolPlacement, MembershipError> {
         if let Some(members) = text.strip_prefix("etcd:") {
+            // The number of nodes is no part of the text; `with_at_least` sets it.
             return Ok(PoolPlacement::registered(members.parse()?, 1));
         }
         let addresses = text.split(',').map(|address| address.trim().parse());
@@ -127,6 +128,7 @@ impl PoolPlacement {
         let Some(first) = nodes.first() else {
             return Err(StoreOpenError::NoNodes);
         };
+        // An endpoint has one transport, by which it must reach all nodes.
         if let Some(other) = nodes
             .iter()
             .find(|node| discriminant(*node) != discriminant(first))
