@@ -58,6 +58,7 @@ fn reason(subject: &str) -> Option<String> {
             "{first:?}: begin with a verb in the imperative, with a capital"
         ));
     }
+    // Imperatives such as "Pass" end in "ss".
     let is_other_form = ENDINGS.iter().any(|ending| first.ends_with(ending))
         || first.ends_with('s') && !first.ends_with("ss");
     if is_other_form && !IMPERATIVES.contains(&first) {

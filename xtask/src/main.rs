@@ -46,6 +46,7 @@ fn main() -> anyhow::Result<ExitCode> {
             tidy::only(root(), check, Path::new(folder))?
         }
         _ => {
+            // Not the code of a failed check, so that a script can tell the two apart.
             eprintln!("{USAGE}");
             return Ok(ExitCode::from(2));
         }

@@ -166,6 +166,7 @@ pub fn soak(arguments: &[&str]) -> anyhow::Result<ExitCode> {
     let (minutes, suites) = read(arguments)?;
     let stopped = Arc::new(AtomicBool::new(false));
     let by_signal = Arc::clone(&stopped);
+    // A signal ends the search, and the table of what it has done is still printed.
     ctrlc::set_handler(move || by_signal.store(true, Ordering::Relaxed))?;
 
     // All are built before the search, so that building takes no suite's time.
@@ -241,6 +242,7 @@ fn cargo(suite: &Suite) -> Command {
     command
         .args(["test", "--quiet", "-p", suite.package])
         .args(["--test", suite.program])
+        // A test that reads input must not wait for the terminal.
         .stdin(Stdio::null());
     command
 }

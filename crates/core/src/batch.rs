@@ -378,6 +378,7 @@ impl<F: EntryForm> Batch<F> {
         self.operations.push(match operation {
             Ok(operation) => operation,
             Err(error) => {
+                // Its position is used up, so that those of later operations do not depend on it.
                 self.refusals.push((position, error));
                 IndexOperation::Refused
             }
@@ -763,6 +764,7 @@ impl BatchOutput<'_, ByteStrings> {
     /// returns false if the key is absent. Returns what `copy` returned.
     #[inline]
     pub fn copied(&mut self, position: usize, copy: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
+        // Appended in place, which saves the copy that `value` makes.
         let start = self.arena.len();
         let is_there = copy(self.arena);
         let end = self.arena.len();

@@ -67,6 +67,7 @@ impl EtcdCluster {
         for place in 0..count {
             cluster.run(place);
         }
+        // After all were started, because none responds before a majority has a leader.
         cluster.wait_ready();
         Some(cluster)
     }
@@ -173,6 +174,7 @@ impl Drop for EtcdCluster {
                 let _ = child.wait();
             }
         }
+        // Only a test that failed needs the output.
         if std::thread::panicking() {
             println!("the output of etcd is in {}", self.directory.display());
         } else {

@@ -78,6 +78,7 @@ impl Machines {
 
     /// Returns a machine's address, from a network that is reserved for tests.
     pub fn address(&self, machine: usize) -> IpAddr {
+        // Address 0 is the network itself.
         IpAddr::V4(Ipv4Addr::new(198, 18, 77, machine as u8 + 1))
     }
 
@@ -88,6 +89,7 @@ impl Machines {
     #[cfg(target_os = "linux")]
     pub fn enter(&self, machine: usize) {
         use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+        // `ip netns add` has mounted the namespace there.
         let path = format!("/run/netns/{}", self.namespaces[machine]);
         let file = std::fs::File::open(path).expect("the machine exists");
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))

@@ -26,6 +26,7 @@ pub fn first_failure<E: Display>(
     let progress = SeedProgress::start(seeds.clone());
     let mut passed = 0;
     let failure = seeds.find_map(|seed| {
+        // Before the test, so that the reporter names a seed that hangs.
         progress.current.store(seed, Ordering::Relaxed);
         let Err(failure) = test(seed) else {
             passed += 1;
@@ -67,6 +68,7 @@ impl Drop for ReplayOnPanic {
 fn replay_command(seed: u64) -> String {
     let package = env::var("CARGO_PKG_NAME").map(|name| format!(" -p {name}"));
     let thread = thread::current();
+    // The harness names the thread of a test after it, unless the test runs on the main thread.
     let test = thread.name().filter(|&name| name != "main");
     format!(
         "NEARFIELD_SEED={seed} cargo test{} {}",

@@ -45,7 +45,7 @@ impl AccountedHeap {
 unsafe impl Allocator for AccountedHeap {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let block = Global.allocate(layout)?;
-        // Counted only now, because a refused allocation uses nothing.
+        // Counted afterwards, because a refused allocation uses nothing.
         self.used.fetch_add(layout.size(), Ordering::Relaxed);
         Ok(block)
     }

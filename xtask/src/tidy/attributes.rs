@@ -59,6 +59,7 @@ pub fn check_forbid_unsafe(packages: &[Package], sources: &[RustSource]) -> Vec<
 
 /// Reports silenced warnings of dead code: code without a caller must be removed.
 pub fn check_dead_code(source: &RustSource) -> Vec<TidyFinding> {
+    // Tokens, because the syntax tree has no attributes within a `macro_rules!`.
     lines_of_calls(&source.tokens, "allow", "dead_code")
         .into_iter()
         .map(|line| {

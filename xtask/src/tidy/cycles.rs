@@ -52,6 +52,8 @@ impl Imports {
             add_reexports(source, &modules, &mut names);
         }
 
+        // All files are scanned before edges are drawn, because a file does not say itself if it is
+        // for tests: the module that declares it does.
         let mut scans = Vec::new();
         let mut for_tests = BTreeSet::new();
         for (module, source) in &files {
@@ -75,6 +77,7 @@ impl Imports {
                     path: source.path.clone(),
                     line,
                 };
+                // The first import of a pair is enough to show it.
                 let of_top = edges.entry(top.clone()).or_default();
                 of_top.entry(target.clone()).or_insert(place);
             }

@@ -34,6 +34,7 @@ fn reach(
     let Some(source) = sources.get(path) else {
         return;
     };
+    // A file may be a module of several targets.
     if reached.insert(path.to_owned()) {
         reach_items(path, &source.syntax.items, folder, sources, reached);
     }

@@ -89,6 +89,7 @@ fn ratchets(packages: &[Package], sources: &[RustSource]) -> Vec<(&'static str, 
     let found = type_names::check(sources);
     findings.extend(found.into_iter().map(|it| (names, it)));
     findings.extend(layout::check(sources).into_iter().map(|it| (layout, it)));
+    // Modules import each other within a crate only, so each crate is searched alone.
     for package in packages {
         let folder = package.manifest.with_file_name("src");
         let of_package = |source: &&RustSource| source.path.starts_with(&folder);
@@ -149,6 +150,7 @@ fn files(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
             files.push(entry.path().strip_prefix(root)?.to_owned());
         }
     }
+    // The order in a folder depends on the file system.
     files.sort();
     Ok(files)
 }

@@ -64,6 +64,7 @@ fn words(name: &str) -> impl Iterator<Item = String> {
             words.push(String::new());
         }
         if let Some(word) = words.last_mut() {
+            // Digits are left out, so that a number does not hide a word.
             word.extend(
                 letter
                     .to_lowercase()

@@ -28,6 +28,7 @@ pub struct CargoTarget {
 /// Reads the manifests below `root`.
 pub fn read(root: &Path) -> anyhow::Result<Vec<Package>> {
     let mut packages = Vec::new();
+    // The fuzz targets are a workspace of their own.
     for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
         let manifest = root.join(manifest);
         if !manifest.exists() {

@@ -35,6 +35,7 @@ pub fn check(sources: &[RustSource], exceptions: &[Exception]) -> Vec<TidyFindin
         let (limit, why) = exception.map_or((long.limit(), ""), |position| {
             (exceptions[position].lines, exceptions[position].reason)
         });
+        // An exception has its own limit, so that what it excuses does not grow.
         if long.lines > limit {
             let name = long.function.as_deref().unwrap_or("the file");
             let separator = if why.is_empty() { "" } else { ": " };

@@ -114,6 +114,7 @@ fn comments<'s>(lines: &'s [&'s str]) -> impl Iterator<Item = (usize, CommentLin
                 return None;
             }
         };
+        // Another mark begins a block of its own, as a doc after a comment does.
         let is_first = before.replace(mark) != Some(mark);
         Some((
             index,

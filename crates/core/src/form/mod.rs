@@ -133,6 +133,7 @@ impl ArenaSpan {
 
     #[inline]
     pub(crate) fn store(arena: &mut Vec<u8>, bytes: &[u8]) -> Result<ArenaSpan, OperationError> {
+        // With 32 bits for each half, a span is as short as a word.
         let end = arena.len() + bytes.len();
         if end > u32::MAX as usize {
             return Err(arena_too_large(end));

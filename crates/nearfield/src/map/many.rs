@@ -119,6 +119,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
         let mut removed = 0;
         let mut batch = Batch::new();
         batch.cut_replaced(0);
+        // The range goes on by key, so that the removes behind it do not disturb it.
         let mut range = self.range(bounds);
         loop {
             batch.clear();

@@ -89,6 +89,7 @@ pub fn run<F: SampleForm, I: OrderedIndex<F>>(
     seed: u64,
     config: &ConcurrentTestConfig,
 ) -> Result<(), Violation> {
+    // The writer, the operation and the key are parts of each value, in a few bits each.
     assert!(config.threads <= 200 && config.operations < 1 << 16 && config.keys_max < 1 << 14);
     let mut random = keys::random(seed);
     let plan = ConcurrentKeyPlan::<F>::draw(config, &mut random);

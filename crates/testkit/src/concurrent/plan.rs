@@ -28,6 +28,7 @@ const NO_WRITER: u64 = 255;
 impl<F: SampleForm> ConcurrentKeyPlan<F> {
     pub(crate) fn draw(config: &ConcurrentTestConfig, random: &mut Random) -> Self {
         let kind = *choose(F::KINDS, random);
+        // One stable key for each contended one.
         let key_count = 2 * draw_size(config.keys_max, random);
         let mut keys = F::keys(kind, key_count, random);
         keys.sort();

@@ -76,10 +76,11 @@ impl SampleForm for ByteStrings {
     fn keys(kind: ByteKeys, count: usize, random: &mut Random) -> Vec<Vec<u8>> {
         let shared: Vec<_> = match kind {
             ByteKeys::Shared => (0..3).map(|_| shared_prefix(random)).collect(),
+            // A string has one prefix for each of its bytes.
             ByteKeys::Nested => vec![any_bytes(count.min(600), random)],
             _ => Vec::new(),
         };
-        // Each operation copies its key, so many long ones would make a test slow.
+        // Few, because each operation on a long key copies all of it.
         let count = if kind == ByteKeys::Long {
             count.min(40)
         } else {
@@ -89,6 +90,7 @@ impl SampleForm for ByteStrings {
     }
 
     fn near(key: &[u8], random: &mut Random) -> Vec<u8> {
+        // Changes after which a comparison that ends early takes the two keys for one.
         let mut near = key.to_vec();
         match random.random_range(0..6) {
             0 => near.push(0x00),
@@ -116,6 +118,7 @@ impl SampleForm for ByteStrings {
     }
 
     fn any_value(random: &mut Random) -> Vec<u8> {
+        // Empty values and those of one word often have a code path of their own.
         let length = match random.random_range(0..200) {
             0 => random.random_range(0..20_000),
             1..20 => 0,
@@ -150,6 +153,7 @@ impl SampleForm for ByteStrings {
     }
 
     fn simpler_keys(key: &Vec<u8>, rank: usize) -> Vec<Vec<u8>> {
+        // One letter for each rank, so that different keys can become short and stay different.
         let letter = b'a' + (rank % 26) as u8;
         let mut keys = vec![
             Vec::new(),

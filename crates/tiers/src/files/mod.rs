@@ -229,7 +229,7 @@ impl FileTier {
             .is_none_or(|open| !open.segment.has_room(record_bytes))
         {
             if let Some(full) = open.take_if(|full| full.segment.is_empty()) {
-                // All its values were released. Closed now, it makes room for the next segment.
+                // All its values were released. Once closed, it makes room for the next segment.
                 self.close(&full);
             }
             // While no other segment can be added, shorter values may still fit into this one.
