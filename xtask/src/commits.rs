@@ -43,6 +43,7 @@ pub fn check(root: &Path, base: &str) -> anyhow::Result<Vec<String>> {
 
 /// Returns the reason for which a subject is wrong, if it is.
 fn reason(subject: &str) -> Option<String> {
+    debug_assert!(!subject.contains('\n'), "a subject is one line");
     let length = subject.chars().count();
     if length > SUBJECT_CHARS_MAX {
         return Some(format!(

@@ -147,6 +147,7 @@ const SUITES: &[Suite] = &[
         "all",
         "network::once::stores network::once::entries network::deaths::replies structures::",
     ),
+    // `.ci/run` starts the fuzz targets, so there is no package to test.
     Suite {
         counts: SoakWorkUnit::Inputs,
         ..suite("fuzz", "", "", "")

@@ -39,11 +39,13 @@ pub fn output(
                 "other numbers stand for groups of other processes"
             );
             let group = format!("-{}", child.id());
+            // The standard library kills only the process itself.
             Command::new("kill")
                 .args(["-KILL", "--", &group])
                 .status()?;
             break child.wait()?;
         }
+        // Polled, because the standard library has no wait with a timeout.
         thread::sleep(TICK);
     };
     let [stdout, stderr] = printed.map(|thread| thread.join().unwrap_or_default());

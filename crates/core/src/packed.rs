@@ -22,6 +22,7 @@ impl PackedLengths {
     #[inline]
     pub fn new(key: usize, value: usize) -> Self {
         debug_assert!(u32::try_from(key).is_ok() && u32::try_from(value).is_ok());
+        // Two short lengths, followed by at most two long ones.
         let mut bytes = [0; 10];
         let mut count = 2;
         for (i, length) in [key, value].into_iter().enumerate() {

@@ -198,6 +198,7 @@ pub fn post(url: &str, request: &str, body: &str) -> String {
     );
     let mut answer = String::new();
     if let Ok(mut stream) = TcpStream::connect(authority) {
+        // A member without a leader may take long, and the caller asks again.
         let _ = stream.set_read_timeout(Some(Duration::from_secs(2)));
         let _ = stream.write_all(request.as_bytes());
         let _ = stream.read_to_string(&mut answer);

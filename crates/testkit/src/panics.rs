@@ -26,6 +26,7 @@ pub(crate) fn catch<T>(body: impl FnOnce() -> T) -> Result<T, String> {
     });
     // The flag is restored instead of cleared, because calls may be nested.
     let was_quiet = IS_QUIET.replace(true);
+    // Callers do not use again what a panic may have left half changed.
     let result = panic::catch_unwind(AssertUnwindSafe(body));
     IS_QUIET.set(was_quiet);
     result.map_err(|_| {

@@ -91,6 +91,7 @@ fn variable<T: FromStr<Err: Display>>(name: &str) -> Option<T> {
     let text = env::var(name).ok()?;
     match text.parse() {
         Ok(value) => Some(value),
+        // A mistyped number must not run other seeds without notice.
         Err(error) => panic!("{name}={text}: {error}"),
     }
 }

@@ -163,6 +163,12 @@ pub fn check(packages: &[Package]) -> Vec<TidyFinding> {
             findings.push(TidyFinding::new(&package.manifest, 1, reason));
             continue;
         };
+        debug_assert!(
+            allowed
+                .iter()
+                .all(|name| ALLOWED.iter().any(|(other, _)| other == name)),
+            "an arrow ends at a crate of the table"
+        );
         for dependency in &package.dependencies {
             let name = dependency.name.as_str();
             let ours = packages.iter().any(|other| other.name == name);

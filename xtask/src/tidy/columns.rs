@@ -7,6 +7,7 @@ use crate::source::RustSource;
 const COLUMNS_MAX: usize = 100;
 
 pub fn check(source: &RustSource) -> Vec<TidyFinding> {
+    // In characters, because a letter of several bytes takes one column.
     let lines = source.text.lines().enumerate();
     lines
         .filter(|(_, line)| line.chars().count() > COLUMNS_MAX && !ends_with_address(line))

@@ -61,6 +61,7 @@ pub fn check_servers_of_tests(source: &RustSource) -> Vec<TidyFinding> {
         return Vec::new();
     }
     let is_made = |line: &str| {
+        // At the beginning of a name: other types may end with the same word.
         line.match_indices(MADE).any(|(place, _)| {
             let before = line.get(..place).unwrap_or_default().chars().next_back();
             !before.is_some_and(|letter| letter.is_alphanumeric() || letter == '_')

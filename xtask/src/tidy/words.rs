@@ -66,6 +66,7 @@ pub fn check(source: &RustSource) -> Vec<TidyFinding> {
         }
     }
     visit_strings(source.tokens.clone(), &mut |text, line| {
+        debug_assert!(line > 0, "spans count lines from 1");
         for reason in phrases(text) {
             report(line - 1, reason);
         }

@@ -16,6 +16,7 @@ const END: u8 = 0x00;
 
 impl Encode for [u8] {
     fn encode_into(&self, code: &mut Vec<u8>) {
+        // Without zero bytes, which are rare in strings, this is exact.
         code.reserve(self.len() + 2);
         let mut parts = self.split(|&byte| byte == 0);
         code.extend_from_slice(parts.next().unwrap_or_default());

@@ -96,6 +96,7 @@ impl PackedEntries {
     #[inline]
     pub(crate) fn room(&mut self, bytes: usize) -> &mut [u8] {
         if self.bytes.len() - self.end < bytes {
+            // Out of line, because the list has room for most entries.
             self.grow(bytes);
         }
         &mut self.bytes[self.end..][..bytes]

@@ -75,11 +75,13 @@ impl Groups {
         self.groups.clear();
         self.table.clear();
         if phase.len() > 1 {
+            // At most half full, so that most searches end at their first place.
             self.table.resize(2 * phase.len().next_power_of_two(), 0);
         }
         for position in phase {
             let operation = &input.operations()[position];
             let Some(stored) = operation.point_key() else {
+                // The rest are refused operations, which are in no group.
                 if operation.is_ordered() {
                     self.push(GroupKind::Ordered, position);
                 }

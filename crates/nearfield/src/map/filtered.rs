@@ -139,6 +139,7 @@ impl<F: MapForm> Iterator for FilteredEntries<'_, F> {
     type Item = Result<Entry<F>, OperationError>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        // A chunk may have no entry that passes the filter.
         while self.read.is_empty() {
             match self.map.index.select(self.selection.as_mut()?) {
                 Ok(Some(entries)) => self.read.extend(entries),

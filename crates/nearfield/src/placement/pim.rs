@@ -105,6 +105,7 @@ impl Pim {
         let workers = workers.map_err(|error| OperationError::OutOfMemory {
             what: format!("no thread for modules: {error}"),
         })?;
+        // A round takes as long for one operation as for hundreds, so threads share their rounds.
         Ok(CallBatcher::new(F::on_workers(workers)))
     }
 }

@@ -25,6 +25,7 @@ impl ConcurrentOrderedRead {
     ) -> (usize, Self) {
         let number = plan.any_key(random);
         match random.random_range(0..6) {
+            // A predecessor, and below a successor, is a scan of one entry to the end of the keys.
             0 => {
                 let position = batch.predecessor(plan.key(number));
                 let ordered = ConcurrentOrderedRead {
@@ -86,6 +87,7 @@ impl ConcurrentOrderedRead {
         let direction = ScanDirection::Ascending;
         let ordered = ConcurrentOrderedRead {
             range: 0..plan.keys.len(),
+            // Never reached, so that the scan covers all keys.
             limit: usize::MAX,
             direction,
         };
