@@ -331,8 +331,9 @@ fn search(suite: &Suite, share: Duration, stopped: &AtomicBool) -> anyhow::Resul
     Ok(tally)
 }
 
-/// Saves the output of a failed run, because a replay of threads may need several attempts.
+/// Saves the output of a failed run.
 fn keep(suite: &Suite, seed: u64, output: &Output) -> anyhow::Result<PathBuf> {
+    // A replay of threads may need several attempts, so this output may be all that there is.
     let folder = PathBuf::from("target/soak");
     std::fs::create_dir_all(&folder).context("target/soak")?;
     let path = folder.join(format!("{}-{seed}.log", suite.name));

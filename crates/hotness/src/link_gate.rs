@@ -75,9 +75,10 @@ struct LinkShareStep {
 
 impl LinkShareStep {
     /// Returns the next change in this direction: twice the last one if that had the same
-    /// direction. So the share adapts quickly when the load has changed, and changes little when it
-    /// has not.
+    /// direction.
     fn next(&mut self, grows: bool) -> u64 {
+        // The share thus adapts quickly when the load has changed, and changes little when it has
+        // not.
         self.step = match self.grows == grows {
             true => (2 * self.step).min(STEP_MAX),
             false => 1,

@@ -183,14 +183,13 @@ impl Drop for EtcdCluster {
     }
 }
 
-/// Returns the response of a member at a URL to a request; empty if it does not respond. The
-/// request is written by hand, so that faults of a client under test are not mistaken for faults of
-/// etcd.
+/// Returns the response of a member at a URL to a request; empty if it does not respond.
 ///
 /// # Panics
 /// If the URL does not begin with `http://`.
 pub fn post(url: &str, request: &str, body: &str) -> String {
     let authority = url.strip_prefix("http://").expect("a URL");
+    // Written by hand, so that faults of a client under test are not mistaken for faults of etcd.
     // With HTTP/1.0 the end of the connection is the end of the response.
     let length = body.len();
     let request = format!(

@@ -19,8 +19,9 @@ pub fn check(source: &RustSource) -> Vec<TidyFinding> {
         .collect()
 }
 
-/// Returns true if only a web address exceeds the limit, because it cannot be broken.
+/// Returns true if only a web address exceeds the limit.
 fn ends_with_address(line: &str) -> bool {
+    // An address cannot be broken, but all before it can.
     let mut words = line.trim_end().rsplitn(2, char::is_whitespace);
     let (last, before) = (words.next(), words.next());
     last.is_some_and(|word| word.contains("://"))

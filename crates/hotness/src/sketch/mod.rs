@@ -30,9 +30,8 @@
 //!
 //! Counters are read and written with relaxed atomics and no read-modify-write. Two threads that
 //! access the same word can lose an addition, or undo the halving of that word; an estimate is off
-//! by a little until the next halving, and no counter can overflow into its neighbour, because the
-//! value that is written is computed from a value that has been checked. An atomic addition would
-//! be exact about a number that is an estimate anyway.
+//! by a little until the next halving. An atomic addition would be exact about a number that is an
+//! estimate anyway.
 
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -156,6 +155,8 @@ impl SketchBlock {
             let word = self.counters[place.word].load(Relaxed);
             // The others are too high already, because other keys share them.
             if place.counter(word) == least {
+                // Computed from the word that was checked, so that no counter overflows into its
+                // neighbour, whatever other threads have stored since.
                 self.counters[place.word].store(word + (1 << place.shift), Relaxed);
             }
         }
@@ -191,10 +192,11 @@ impl SketchCounterPosition {
     }
 }
 
-/// Returns a counter in each row; never the same one twice, because a row has nibbles of its own.
+/// Returns a counter in each row.
 #[inline]
 fn places(hash: u64) -> [SketchCounterPosition; ROWS] {
     array::from_fn(|row| {
+        // Each row has nibbles of its own, so no counter is returned twice.
         let bits = (hash >> (row * BITS_PER_ROW)) as usize;
         let nibble = row * NIBBLES_PER_ROW + bits % NIBBLES_PER_ROW;
         SketchCounterPosition {

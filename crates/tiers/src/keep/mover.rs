@@ -410,13 +410,15 @@ impl<H: Default> Mover<H> {
     }
 }
 
-/// Begins moves, a few at a time, because each may wait for a disk.
+/// Begins moves.
 fn begin<V: MovableValues>(
     values: &V,
     keeper: &TierKeeper<V::Hand>,
     keys: &[&ValueName],
 ) -> Vec<Option<V::Moving>> {
     let mut begun = Vec::with_capacity(keys.len());
+    // A few at a time, because each may wait for a disk, and a step tells waiting threads that this
+    // one makes progress.
     for keys in keys.chunks(BEGUN_AT_ONCE) {
         begun.append(&mut values.begin(keys));
         keeper.step();
