@@ -54,6 +54,7 @@ fn reason(subject: &str) -> Option<String> {
         return Some("a subject ends without a period".to_owned());
     }
     let first = subject.split(' ').next().unwrap_or_default();
+    // A scope such as `server:` would take the place of the verb.
     if !first.starts_with(|letter: char| letter.is_uppercase()) || first.ends_with(':') {
         return Some(format!(
             "{first:?}: begin with a verb in the imperative, with a capital"

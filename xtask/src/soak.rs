@@ -261,6 +261,7 @@ fn run(suite: &Suite, seed: u64, amount: u64) -> (Command, Vec<(&'static str, u6
         }
     };
     if suite.counts != SoakWorkUnit::Inputs {
+        // The harness runs the tests that match any of the words.
         command.arg("--").args(suite.filter.split(' '));
     }
     command.envs(
@@ -303,6 +304,7 @@ fn search(suite: &Suite, share: Duration, stopped: &AtomicBool) -> anyhow::Resul
             break;
         }
         println!("{}: {}", suite.name, assignments(&variables));
+        // Fuzzers choose their own seeds.
         if suite.counts != SoakWorkUnit::Inputs {
             tally.first.get_or_insert(seed);
         }

@@ -282,6 +282,7 @@ impl<F: EntryForm> Batch<F> {
     /// # Errors
     /// `BatchTooLarge`, and no outcome is changed.
     pub fn begin(&mut self) -> Result<(BatchInput<'_, F>, BatchOutput<'_, F>), OperationError> {
+        // Checked first, because after an error the former outcomes stay.
         self.check_size()?;
         self.outcomes.reset(self.operations.len());
         self.refuse();

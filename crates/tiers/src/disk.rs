@@ -68,6 +68,7 @@ impl TierDisk for RealTierDisk {
             let mut options = OpenOptions::new();
             // `create_new` refuses a file or link that someone else has put under this name.
             options.read(true).write(true).create_new(true);
+            // The values of a store are for no other user.
             options.custom_flags(flags).mode(0o600).open(&path)
         };
         let file = match open(libc::O_DIRECT) {

@@ -8,6 +8,7 @@ use std::path::Path;
 pub fn check(sources: &[RustSource]) -> Vec<TidyFinding> {
     let folders: BTreeSet<&Path> = sources
         .iter()
+        // The first ancestor is the file itself.
         .flat_map(|source| source.path.ancestors().skip(1))
         .collect();
     sources

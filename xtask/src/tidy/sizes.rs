@@ -100,6 +100,7 @@ impl<'ast> Visit<'ast> for FunctionLengths {
     fn visit_item_fn(&mut self, function: &'ast syn::ItemFn) {
         let span = function.sig.span().join(function.block.span());
         self.add(&function.sig.ident, span.unwrap_or(function.block.span()));
+        // Functions within this one are measured, too.
         visit::visit_item_fn(self, function);
     }
 

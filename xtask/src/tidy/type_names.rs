@@ -120,6 +120,7 @@ pub fn check(sources: &[RustSource]) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for TypeName { name, source, line } in &names {
         let count = counts.get(name.as_str()).copied().unwrap_or_default();
+        // A name of several words says enough, even if two modules use it.
         let reason = if is_bare_participle(name) {
             format!("{name}: a participle without its noun")
         } else if is_one_word(name) && count > SHARED_MAX {
@@ -139,6 +140,7 @@ fn is_one_word(name: &str) -> bool {
 }
 
 fn is_bare_participle(name: &str) -> bool {
+    // By the ending alone, `Ring` and `Seed` would be participles, too.
     is_one_word(name)
         && !NOUNS.contains(&name)
         && (name.ends_with("ed") || name.ends_with("ing") || PARTICIPLES.contains(&name))

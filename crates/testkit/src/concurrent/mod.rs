@@ -97,6 +97,7 @@ pub fn run<F: SampleForm, I: OrderedIndex<F>>(
     let worker =
         |number, random| ConcurrentTestWorker::new(index, &plan, &recorder, number, random);
 
+    // The owner works before the threads begin, and after they have ended.
     let mut owner = worker(config.threads, random.clone());
     guard(|| owner.fill())?;
     let barrier = Barrier::new(config.threads);

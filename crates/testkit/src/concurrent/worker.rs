@@ -351,6 +351,7 @@ impl<'t, F: SampleForm, I: OrderedIndex<F>> ConcurrentTestWorker<'t, F, I> {
             outcome => return wrong(format!("{ordered:?} has the outcome {outcome:?}")),
         };
         let mut numbers = Vec::with_capacity(found.len());
+        // By the number of the key, so that absent keys have a state, too.
         let mut values = vec![None; self.plan.keys.len()];
         for (key, value) in found {
             let search = self

@@ -69,6 +69,7 @@ pub fn check_short<I: OrderedIndex<ByteStrings>>(
     mut build: impl FnMut(u64) -> I,
 ) {
     let failure = seeds::first_failure(seeds, |seed| {
+        // Cut after the draw, so that a seed draws the same steps for every limit.
         let mut steps = scenario::draw::<ByteStrings>(seed);
         for step in &mut steps {
             step.shorten_keys(key_bytes_max);

@@ -29,6 +29,7 @@ impl<F: EntryForm> OrderedIndex<F> for Reference<F> {
         let (input, mut output) = batch.begin()?;
         let mut state = self.state();
         for (position, operation) in input.operations().iter().enumerate() {
+            // Operations that were refused have their outcomes already.
             if let Some(request) = OwnedOperation::read(operation, &input) {
                 let answer = request.apply(&mut state);
                 write(&mut output, position, &request, &answer);

@@ -27,6 +27,7 @@ pub(super) struct CompressedBlock {
 }
 
 thread_local! {
+    // A context takes long to create, so each thread keeps one.
     static CODER: RefCell<Coder> = RefCell::new(Coder::new());
 }
 

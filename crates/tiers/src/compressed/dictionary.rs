@@ -70,6 +70,7 @@ impl Dictionary {
     }
 
     fn new(content: &[u8]) -> Dictionary {
+        // Prepared once for all blocks, because preparing takes longer than a block does.
         let compressing = CDict::create(content, LEVEL);
         let decompressing = DDict::create(content);
         let bytes = compressing.sizeof() + decompressing.sizeof();

@@ -120,6 +120,7 @@ impl CompressedTier {
             return Err(full);
         }
         let mut table = self.table.write();
+        // Freed numbers first, so that the table grows only with the blocks in use.
         let number = match table.free.pop() {
             Some(number) => number,
             None => {

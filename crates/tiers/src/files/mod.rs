@@ -290,6 +290,7 @@ impl FileTier {
         let (disk, folder) = (Arc::clone(&self.disk), self.folder.clone());
         let segment_bytes = self.segment_bytes;
         let create = move || disk.create(&folder, segment_bytes);
+        // The table is not locked meanwhile, so that reads go on while the disk creates the file.
         let created = self.creation.run(create, PATIENCE);
         let file = created.map_err(|source| TierRefusal::Disk {
             path: self.folder.clone(),
@@ -297,6 +298,7 @@ impl FileTier {
         })?;
         let segment = Arc::new(TierFileSegment::new(file, self.segment_bytes, buffer_bytes));
         let mut segments = self.segments.write();
+        // Numbers are used again, so that they never need more bits than a place has.
         let free = segments.list.iter().position(Option::is_none);
         let number = free.unwrap_or(segments.list.len());
         match segments.list.get_mut(number) {

@@ -36,12 +36,14 @@ thread_local! {
 
 impl DiskWorkRunner {
     fn start() -> io::Result<DiskWorkRunner> {
+        // Room for one job, because a thread waits for its result before it sends another.
         let (jobs, mine) = sync_channel::<Job>(1);
         let left = Arc::new(AtomicUsize::new(0));
         let is_left = Arc::clone(&left);
         let run = move || {
             // The loop ends when the other thread does, or has abandoned this one.
             mine.into_iter().for_each(|job| job());
+            // Only an abandoned thread was counted.
             LEFT.fetch_sub(is_left.load(Ordering::Acquire), Ordering::Relaxed);
         };
         let thread = std::thread::Builder::new().name("nearfield-disk".to_owned());
@@ -64,6 +66,7 @@ fn run<T: Send + 'static>(
             // The disk has not responded to any of them, so another thread would be lost, too.
             return Err(late());
         }
+        // Taken, and put back if it is in time, so that an abandoned thread is not used again.
         let runner = match kept.take() {
             Some(runner) => runner,
             None => DiskWorkRunner::start()?,
@@ -172,6 +175,7 @@ impl PendingTierRead {
     /// # Errors
     /// As for `run`, and if the disk does not respond in time.
     pub fn run_within(&self, limit: Duration, out: &mut Vec<u8>) -> Result<(), ReadError> {
+        // The work may outlive this call, so it owns what it reads.
         let pending = self.clone();
         let work = move || {
             let mut value = Vec::new();

@@ -101,6 +101,7 @@ impl TierReadRing {
             Some(pending.run(&mut value).map(|()| value))
         };
         let Some(at) = self.free.pop() else {
+            // The caller has ignored that there is no room; it waits for this read.
             return run(pending);
         };
         let Some(slot) = self.slots.get_mut(at) else {

@@ -60,6 +60,7 @@ impl Tail {
     /// Copies the bytes in memory that begin at offset `from` of the file. Returns `None` if memory
     /// does not have all of them.
     fn copy(&self, from: u64, out: &mut [u8]) -> Option<()> {
+        // Bytes before the tail are in the sectors that are leaving.
         let leaves = (self.start.saturating_sub(from) as usize).min(out.len());
         let (first, second) = out.split_at_mut(leaves);
         if let (false, Some(leaving)) = (first.is_empty(), &self.leaving) {
@@ -136,6 +137,7 @@ impl TierFileSegment {
         rest[..value.len()].copy_from_slice(value);
         rest[value.len()..].fill(0);
         tail.used += record_bytes;
+        // Counted before the place is known to another thread, which may release it at once.
         self.live_bytes
             .fetch_add(record_bytes as u64, Ordering::Relaxed);
         self.live_values.fetch_add(1, Ordering::Relaxed);

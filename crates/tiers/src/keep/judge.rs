@@ -44,6 +44,7 @@ impl MoveJudge {
     /// Creates a judge over empty tiers. Each use that is noted counts as `uses_counted` uses.
     pub fn new(tiers: &Tiers, uses_counted: u16) -> MoveJudge {
         let specifications = tiers.specifications();
+        // The policy counts bytes before compression.
         let capacities = specifications.iter().map(|tier| match tier.kind {
             TierKind::Compressed => (tier.capacity_bytes as f64 * RATIO) as u64,
             TierKind::Memory | TierKind::Node(_) | TierKind::File(_) => tier.capacity_bytes,
@@ -136,6 +137,7 @@ impl MoveJudge {
 
     /// Returns true if a value that was used might move to a faster tier.
     pub fn might_promote(&self, object: &PolicyObject) -> bool {
+        // The least margin: the policy decides later, with the bytes and the earlier moves.
         self.policy.cuts().inward(object, 0).is_some()
     }
 

@@ -268,6 +268,7 @@ impl<H: Default> TierKeeper<H> {
         yield_to_others();
         while !stopping.load(Ordering::Acquire) {
             std::thread::sleep(TICK);
+            // May take seconds, so it is done before the mover is locked.
             tiers.tend();
             let keys = self.count(values).keys;
             let wakes = self.wakes(tiers);

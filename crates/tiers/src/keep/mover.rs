@@ -82,6 +82,7 @@ impl<H: Default> Mover<H> {
         Mover {
             judge: MoveJudge::new(tiers, USES_COUNTED),
             hand: H::default(),
+            // Until round 0, so that these entries refuse nothing.
             refused: vec![(0, 0); REFUSED_ENTRIES].into_boxed_slice(),
             carried_in_round: 0,
             was_wanted: false,
@@ -252,6 +253,7 @@ impl<H: Default> Mover<H> {
     /// Notes the outcome of a move.
     fn note(&mut self, keeper: &TierKeeper<H>, object: &PolicyObject, to: usize, has_moved: bool) {
         if object.tier == to {
+            // The value was put again within its tier, which is no move for the policy.
             return;
         }
         if !has_moved {
@@ -296,6 +298,7 @@ impl<H: Default> Mover<H> {
             tier: from,
             heat: values.warmth().level(hash),
         };
+        // Before the limits of a move, so that a sparse block is emptied of all its values.
         if let ValuePosition::Place(place) = met.at {
             let rewrite = match is_urgent {
                 // A thread waits for room, and only sparse blocks free it. A newer dictionary can

@@ -98,6 +98,7 @@ impl Warmth {
     /// number of uses that it counts for.
     #[inline]
     pub fn note(&self, hash: u64) -> u16 {
+        // The flag comes first, so that a store with room pays for no random number.
         if !self.warms.load(Ordering::Relaxed) || !is_drawn() {
             return 0;
         }

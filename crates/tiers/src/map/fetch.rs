@@ -46,6 +46,7 @@ impl<I> TieredIndexCore<I> {
         }
         let kept = self.rings.lock().pop();
         let ring = kept.or_else(|| TierReadRing::new(READS).ok());
+        // Asked once, because the kernel would refuse each batch in the same way.
         HAS_RINGS.get_or_init(|| ring.is_some());
         ring
     }

@@ -36,6 +36,7 @@ impl NumaNodeMemory {
         node: u32,
     ) -> Result<(NumaNodeMemory, Note), TierOpenError> {
         check(tier, node)?;
+        // Tried on one page, because a container may forbid the call.
         let probe = || {
             let mut page = MmapMut::map_anon(1)?;
             nodes::bind(&mut page, node)

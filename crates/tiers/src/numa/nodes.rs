@@ -22,6 +22,7 @@ pub(super) fn memory_bytes(node: u32) -> Option<u64> {
     let path = format!("/sys/devices/system/node/node{node}/meminfo");
     let text = std::fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.contains("MemTotal:"))?;
+    // From the end of the line, because it begins with the node.
     let kibibytes: u64 = line.split_whitespace().rev().nth(1)?.parse().ok()?;
     Some(kibibytes << 10)
 }

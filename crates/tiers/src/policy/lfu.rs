@@ -55,6 +55,8 @@ impl Lfu {
     pub fn touch(&mut self, now: u16, settings: LfuSettings, draw: u32) {
         let counter = self.decayed(now, settings);
         let above = u32::from(counter.saturating_sub(LFU_INITIAL));
+        // Redis compares a random number with 1 / (factor * above + 1). This is the same without
+        // floats.
         let one_of = above.saturating_mul(settings.log_factor).saturating_add(1);
         let raises = counter < u8::MAX && draw.is_multiple_of(one_of);
         *self = Lfu {
