@@ -20,6 +20,7 @@ pub mod error;
 pub mod eviction;
 pub mod execute;
 pub mod glob;
+pub mod hexadecimal;
 pub mod info;
 pub mod keyspace;
 pub mod log;

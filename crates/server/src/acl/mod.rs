@@ -13,7 +13,7 @@ mod user;
 
 pub use error::{AclError, RuleError, WrongPassword};
 pub use selector::{Denial, Selector};
-pub use user::{User, hex};
+pub use user::User;
 
 use crate::carried;
 use crate::catalog::CommandRegistry;

@@ -5,6 +5,7 @@ use super::error::{AclError, RuleError};
 use super::selector::{Denial, Selector};
 use crate::catalog::{CommandRegistry, Spec};
 use crate::error::shown;
+use crate::hexadecimal::hex;
 use sha2::{Digest, Sha256};
 
 /// The hash of a password.
@@ -300,17 +301,6 @@ fn merge_selectors(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, AclError> {
         None => Ok(merged),
         Some((first, _)) => Err(AclError::UnmatchedParenthesis(shown(first))),
     }
-}
-
-/// Formats bytes in hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 fn parse_hash(text: &[u8]) -> Result<Hash, RuleError> {

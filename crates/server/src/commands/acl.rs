@@ -1,6 +1,6 @@
 //! Commands on access control.
 
-use crate::acl::{AclError, DEFAULT, DeniedCommand, Selector, User, hex};
+use crate::acl::{AclError, DEFAULT, DeniedCommand, Selector, User};
 use crate::carried;
 use crate::catalog::category;
 use crate::client::Topic;
@@ -9,6 +9,7 @@ use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags
 use crate::commands::TABLE;
 use crate::commands::client;
 use crate::error::{CommandError, shown};
+use crate::hexadecimal::hex;
 use crate::resp::RespReply;
 use rand::Rng;
 

@@ -56,8 +56,8 @@ pub use host::LuaHost;
 pub use source::{Script, ScriptError};
 pub use watchdog::{NotKilled, ScriptCaller, ScriptRunKind, Watchdog};
 
-use crate::acl::hex;
 use crate::error::CommandError;
+use crate::hexadecimal::hex;
 use cache::ScriptCache;
 use engine::{LuaEngine, LuaEngineKind};
 use parking_lot::Mutex;

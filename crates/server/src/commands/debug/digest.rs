@@ -5,10 +5,10 @@
 
 use crate::command::{Answer, CommandCall};
 use crate::error::CommandError;
+use crate::hexadecimal::hex;
 use crate::keyspace::{DATABASES, DatabaseKeys, KeyMetadata};
 use crate::object::{RedisType, StoredObject, StreamId};
 use sha1::{Digest as _, Sha1};
-use std::fmt::Write;
 use std::ops::Bound;
 
 const BYTES: usize = 20;
@@ -35,14 +35,6 @@ impl DebugDigest {
         digest.mix(second);
         digest
     }
-
-    fn hex(self) -> String {
-        self.0.iter().fold(String::new(), |mut text, byte| {
-            // Writing to a string never fails.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
-    }
 }
 
 pub(super) fn all(call: &mut CommandCall<'_>) -> Answer {
@@ -68,7 +60,7 @@ pub(super) fn all(call: &mut CommandCall<'_>) -> Answer {
         }
     }
     call.keys.select(before);
-    call.reply.simple(&digest.hex());
+    call.reply.simple(&hex(&digest.0));
     Ok(())
 }
 
@@ -79,7 +71,7 @@ pub(super) fn values(call: &mut CommandCall<'_>) -> Answer {
         if let Some(found) = call.keys.peek(key)? {
             add_value(&mut call.keys, key, &found, &mut digest)?;
         }
-        call.reply.simple(&digest.hex());
+        call.reply.simple(&hex(&digest.0));
     }
     Ok(())
 }
