@@ -12,7 +12,7 @@ use crate::commands::{self, TABLE};
 use crate::connection::IoThreadMessage;
 use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
-use crate::keyspace::{DatabaseAccess, DatabaseKeys, Databases, Effects, WriteObserver};
+use crate::keyspace::{DatabaseAccess, DatabaseKeys, Databases, Effects, KeyView, WriteObserver};
 use crate::object::RedisType;
 use crate::push::notifications;
 use crate::resp::{Protocol, RespReply};

@@ -15,7 +15,9 @@
 
 use super::Answer;
 use crate::error::CommandError;
-use crate::keyspace::{Class, DatabaseKeys, InBatch, KeyMetadata, Keyspace, ValueRecord};
+use crate::keyspace::{
+    Class, DatabaseKeys, InBatch, KeyLedger, KeyMetadata, KeyStore, KeyView, Keyspace, ValueRecord,
+};
 use crate::number::parse_integer;
 use crate::object::{Container, HeapBytes, ObjectLimits};
 use crate::resp::RespReply;
@@ -89,6 +91,23 @@ pub struct PlannedCommand<'p> {
 enum PlannedKeySource<'p> {
     Alone(DatabaseKeys<'p>),
     InBatch(InBatch<'p>),
+}
+
+/// Evaluates an expression of the keys, from either source, of the key at a position, and of the
+/// reply.
+macro_rules! at_key {
+    ($planned:expr, $position:expr, |$keys:ident, $key:ident $(, $reply:ident)?| $value:expr) => {{
+        let $key = $planned.key($position);
+        // Lent to the expression, because the borrow of the keys excludes one of the command.
+        $(let $reply = &mut *$planned.reply;)?
+        match &mut $planned.keys {
+            PlannedKeySource::Alone($keys) => $value,
+            PlannedKeySource::InBatch(keys) => {
+                let $keys = keys.at($position);
+                $value
+            }
+        }
+    }};
 }
 
 impl<'p> PlannedCommand<'p> {
@@ -180,11 +199,7 @@ impl<'p> PlannedCommand<'p> {
     /// # Errors
     /// An error of the index.
     pub fn peek(&mut self, position: usize) -> Result<Option<KeyMetadata>, CommandError> {
-        let key = self.key(position);
-        match &mut self.keys {
-            PlannedKeySource::Alone(keys) => keys.peek(key),
-            PlannedKeySource::InBatch(keys) => keys.peek(position, key),
-        }
+        at_key!(self, position, |keys, key| keys.peek(key))
     }
 
     /// Returns the type and expiry of a key that the client wants to read.
@@ -193,11 +208,7 @@ impl<'p> PlannedCommand<'p> {
     /// An error of the index.
     #[inline]
     pub fn find(&mut self, position: usize) -> Result<Option<KeyMetadata>, CommandError> {
-        let key = self.key(position);
-        match &mut self.keys {
-            PlannedKeySource::Alone(keys) => keys.find(key),
-            PlannedKeySource::InBatch(keys) => keys.find(position, key),
-        }
+        at_key!(self, position, |keys, key| keys.find(key))
     }
 
     /// Calls `read` with the string of a key, or `None` if there is no key, and the key's expiry.
@@ -211,14 +222,10 @@ impl<'p> PlannedCommand<'p> {
         position: usize,
         read: impl FnOnce(&mut RespReply, Option<&[u8]>, Option<u64>) -> R,
     ) -> Result<R, CommandError> {
-        let key = self.key(position);
-        let reply = &mut *self.reply;
-        // The reply is lent to `read`, because the borrow of the keys excludes one of the command.
-        let read = |value: Option<&[u8]>, expires_at_ms| read(reply, value, expires_at_ms);
-        match &mut self.keys {
-            PlannedKeySource::Alone(keys) => keys.read_string_and_expiry(key, read),
-            PlannedKeySource::InBatch(keys) => keys.read_string(position, key, read),
-        }
+        at_key!(self, position, |keys, key, reply| keys
+            .read_string_and_expiry(key, |value, time| read(
+                reply, value, time
+            )))
     }
 
     /// Calls `read` with the object of a key, or `None` if there is no key. `read` may write to the
@@ -231,13 +238,8 @@ impl<'p> PlannedCommand<'p> {
         position: usize,
         read: impl FnOnce(&mut RespReply, Option<&T>) -> R,
     ) -> Result<R, CommandError> {
-        let key = self.key(position);
-        let reply = &mut *self.reply;
-        let read = |object: Option<&T>| read(reply, object);
-        match &mut self.keys {
-            PlannedKeySource::Alone(keys) => keys.read(key, read),
-            PlannedKeySource::InBatch(keys) => keys.read(position, key, read),
-        }
+        at_key!(self, position, |keys, key, reply| keys
+            .read(key, |object| read(reply, object)))
     }
 
     /// Calls `write` with the key that is nearest to the command's first argument and its record,
@@ -250,29 +252,30 @@ impl<'p> PlannedCommand<'p> {
         direction: ScanDirection,
         write: impl FnOnce(&mut RespReply, &Keyspace, Option<(&[u8], ValueRecord<'_>)>) -> Answer,
     ) -> Answer {
-        let key = self.key(0);
-        let (keyspace, found) = match &self.keys {
-            PlannedKeySource::Alone(keys) => (keys.keyspace(), keys.nearest(key, direction)?),
-            PlannedKeySource::InBatch(keys) => (keys.keyspace, keys.nearest(key, direction)?),
-        };
+        let found = at_key!(self, 0, |keys, key| keys.nearest(key, direction))?;
         let found = found.as_ref();
         let found = found.map(|(key, stored)| (key.as_slice(), ValueRecord::parse(stored)));
+        let keyspace = self.keyspace();
         write(self.reply, keyspace, found)
+    }
+
+    fn keyspace(&self) -> &'p Keyspace {
+        match &self.keys {
+            PlannedKeySource::Alone(keys) => keys.keyspace(),
+            PlannedKeySource::InBatch(keys) => keys.keyspace,
+        }
     }
 
     /// Returns the sizes up to which objects have their small forms.
     pub fn limits(&self) -> ObjectLimits {
-        match &self.keys {
-            PlannedKeySource::Alone(keys) => keys.limits(),
-            PlannedKeySource::InBatch(keys) => keys.keyspace.limits(),
-        }
+        self.keyspace().limits()
     }
 
     /// Returns true if a key with this expiry has expired.
     pub fn has_expired(&self, expires_at_ms: u64) -> bool {
         match &self.keys {
             PlannedKeySource::Alone(keys) => keys.has_expired(Some(expires_at_ms)),
-            PlannedKeySource::InBatch(keys) => expires_at_ms <= keys.now_ms,
+            PlannedKeySource::InBatch(keys) => keys.has_expired(Some(expires_at_ms)),
         }
     }
 
@@ -289,11 +292,11 @@ impl<'p> PlannedCommand<'p> {
         value: &[u8],
         expires_at_ms: Option<u64>,
     ) -> Answer {
-        let key = self.key(position);
-        match &mut self.keys {
-            PlannedKeySource::Alone(keys) => keys.set_string(key, value, expires_at_ms),
-            PlannedKeySource::InBatch(keys) => keys.set_string(position, key, value, expires_at_ms),
-        }
+        at_key!(self, position, |keys, key| keys.set_string(
+            key,
+            value,
+            expires_at_ms
+        ))
     }
 
     /// Changes the string of a key in place. The key must exist. Its expiry stays.
@@ -305,11 +308,7 @@ impl<'p> PlannedCommand<'p> {
         position: usize,
         edit: impl FnOnce(&mut HeapBytes) -> R,
     ) -> Result<R, CommandError> {
-        let key = self.key(position);
-        match &mut self.keys {
-            PlannedKeySource::Alone(keys) => keys.edit_string(key, edit),
-            PlannedKeySource::InBatch(keys) => keys.edit_string(position, key, edit),
-        }
+        at_key!(self, position, |keys, key| keys.edit_string(key, edit))
     }
 
     /// Changes the expiry of a key. The key must exist.
@@ -317,11 +316,8 @@ impl<'p> PlannedCommand<'p> {
     /// # Errors
     /// `NoSuchKey`, or an error of the index.
     pub fn set_expiry(&mut self, position: usize, expires_at_ms: Option<u64>) -> Answer {
-        let key = self.key(position);
-        match &mut self.keys {
-            PlannedKeySource::Alone(keys) => keys.set_expiry(key, expires_at_ms),
-            PlannedKeySource::InBatch(keys) => keys.set_expiry(position, expires_at_ms),
-        }
+        at_key!(self, position, |keys, key| keys
+            .set_expiry(key, expires_at_ms))
     }
 
     /// Calls `edit` with the object of a key, or with an empty one if there is no key. If the
@@ -335,11 +331,7 @@ impl<'p> PlannedCommand<'p> {
         position: usize,
         edit: impl FnOnce(&mut T, &ObjectLimits) -> R,
     ) -> Result<R, CommandError> {
-        let key = self.key(position);
-        match &mut self.keys {
-            PlannedKeySource::Alone(keys) => keys.edit(key, edit),
-            PlannedKeySource::InBatch(keys) => keys.edit(position, key, edit),
-        }
+        at_key!(self, position, |keys, key| keys.edit(key, edit))
     }
 
     /// Calls `edit` with the object of a key, if there is one. `edit` may write to the reply. If
@@ -352,16 +344,8 @@ impl<'p> PlannedCommand<'p> {
         position: usize,
         edit: impl FnOnce(&mut RespReply, &mut T) -> R,
     ) -> Result<Option<R>, CommandError> {
-        let key = self.key(position);
-        let reply = &mut *self.reply;
-        match &mut self.keys {
-            PlannedKeySource::Alone(keys) => keys.edit_present(key, |object| edit(reply, object)),
-            // For an absent key `edit` would call the function with an empty object.
-            PlannedKeySource::InBatch(keys) => match keys.peek(position, key)? {
-                Some(_) => keys.edit(position, key, |object, _| Some(edit(reply, object))),
-                None => Ok(None),
-            },
-        }
+        at_key!(self, position, |keys, key, reply| keys
+            .edit_present(key, |object| edit(reply, object)))
     }
 
     /// Deletes a key. Returns true if it existed.
@@ -369,33 +353,21 @@ impl<'p> PlannedCommand<'p> {
     /// # Errors
     /// An error of the index.
     pub fn remove(&mut self, position: usize) -> Result<bool, CommandError> {
-        let key = self.key(position);
-        match &mut self.keys {
-            // An expired key is deleted as such, which must be logged.
-            PlannedKeySource::Alone(keys) => Ok(keys.exists(key)? && keys.remove(key)?),
-            PlannedKeySource::InBatch(keys) => keys.remove(position, key),
-        }
+        // An expired key is deleted as such, which must be logged.
+        at_key!(self, position, |keys, key| Ok(
+            keys.exists(key)? && keys.remove(key)?
+        ))
     }
 
     /// Reports that a key has changed, and by which event.
     #[inline]
     pub fn changed(&mut self, position: usize, class: Class, name: &'static str) {
-        let key = self.key(position);
-        match &mut self.keys {
-            PlannedKeySource::Alone(keys) => keys.changed(key, class, name),
-            // Writes are part of a batch only while nobody observes keys, so an event would have no
-            // reader.
-            PlannedKeySource::InBatch(keys) => keys.ledger.changes += 1,
-        }
+        at_key!(self, position, |keys, key| keys.changed(key, class, name));
     }
 
     /// Reports an event of a key to observers that is not counted as a change.
     pub fn tell(&mut self, position: usize, class: Class, name: &'static str) {
-        let key = self.key(position);
-        if let PlannedKeySource::Alone(keys) = &mut self.keys {
-            keys.changed(key, class, name);
-            keys.effects().changes -= 1;
-        }
+        at_key!(self, position, |keys, key| keys.happened(key, class, name));
     }
 
     /// Logs `words` in place of the command as it was sent.

@@ -5,7 +5,7 @@ use crate::client::{ClientSession, ENTRY_BYTES, WatchedKey, WatchedKeys};
 use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags};
 use crate::commands::TABLE;
 use crate::error::CommandError;
-use crate::keyspace::WriteObserver;
+use crate::keyspace::{KeyView, WriteObserver};
 use crate::resp::Words;
 use crate::server::ServerCore;
 use crate::steps;

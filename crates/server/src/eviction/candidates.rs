@@ -323,7 +323,7 @@ fn soonest(databases: &Databases) -> Option<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keyspace::{DatabaseAccess as Phase, DatabaseKeys, Effects, Home};
+    use crate::keyspace::{DatabaseAccess as Phase, DatabaseKeys, Effects, Home, KeyView};
 
     /// Ten isolated keys, a dense range of random keys and one of numbers, in two databases.
     #[test]

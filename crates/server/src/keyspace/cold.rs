@@ -14,7 +14,7 @@ pub use nearfield_tiers::disk::PATIENCE;
 
 use super::freeing::ObjectFreeing;
 use super::slots::ObjectSlot;
-use super::{DatabaseKeys, Databases, KeyMetadata, Keyspace, RecordPayload, ValueRecord};
+use super::{Databases, KeyMetadata, KeyView, Keyspace, RecordPayload, ValueRecord};
 use crate::error::{CommandError, shown};
 use crate::object::{RedisType, StoredObject};
 use nearfield_tiers::{AccountedHeap, ColdPlace, ReadError, claim};
@@ -150,34 +150,21 @@ impl Keyspace {
     }
 }
 
-impl DatabaseKeys<'_> {
-    /// Brings the object of a key from a cold tier into a slot.
-    pub(super) fn warm(
-        &mut self,
-        key: &[u8],
-        found: &KeyMetadata,
-        place: ColdPlace,
-    ) -> Result<ObjectSlot, CommandError> {
-        let keyspace = self.keyspace();
-        let object = keyspace.thaw(key, found.kind, place, &keyspace.heap)?;
-        self.put_warm(key, found, place, object)
-    }
-
-    /// Puts the object of a key, which was read at a place of a cold tier, into a slot.
-    pub(super) fn put_warm(
-        &mut self,
-        key: &[u8],
-        found: &KeyMetadata,
-        place: ColdPlace,
-        object: StoredObject,
-    ) -> Result<ObjectSlot, CommandError> {
-        debug_assert_eq!(found.outside, Some(Outside::Place(place)));
-        let bytes = object.heap_bytes();
-        // The write of the new record retires the place.
-        let slot = self.put_in_slot(key, object, found.expires_at_ms)?;
-        self.keyspace().cold.count_move(place.tier(), 0, bytes);
-        Ok(slot)
-    }
+/// Brings the object of a key from a place of a cold tier into a slot.
+pub(super) fn warm(
+    view: &mut impl KeyView<'_>,
+    key: &[u8],
+    found: &KeyMetadata,
+    place: ColdPlace,
+) -> Result<ObjectSlot, CommandError> {
+    debug_assert_eq!(found.outside, Some(Outside::Place(place)));
+    let keyspace = view.keyspace();
+    let object = keyspace.thaw(key, found.kind, place, &keyspace.heap)?;
+    let bytes = object.heap_bytes();
+    // The write of the new record retires the place.
+    let slot = view.put_in_slot(key, object, found.expires_at_ms)?;
+    keyspace.cold.count_move(place.tier(), 0, bytes);
+    Ok(slot)
 }
 
 /// The objects and places that were given up and that no thread reads any more.

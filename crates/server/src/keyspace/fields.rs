@@ -6,11 +6,10 @@
 //! Each removal is logged as `HDEL`, so that a replay of the log does the same at any time.
 
 use super::keys::DatabaseKeys;
-use super::{Class, Database, Outside};
+use super::{Class, Database, KeyMetadata, KeyView, Outside, cold};
 use crate::error::CommandError;
 use crate::object::{FieldNotes, Hash, RedisType, StoredObject};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 impl Database {
     /// Returns the notes of the times at which fields of hashes expire.
@@ -31,7 +30,7 @@ impl Database {
 
 /// Removes up to `limit` expired fields and returns the command that does the same, or `None` if
 /// there are none. Notes the hash again for its remaining fields.
-pub(super) fn take_due(
+fn take_due(
     key: &[u8],
     object: &mut StoredObject,
     now_ms: u64,
@@ -59,81 +58,80 @@ pub(super) fn take_due(
 const FIELDS_PER_READ: usize = 20;
 
 /// The number of words before the fields in the `HDEL` command of [`take_due`].
-pub(super) const WORDS_BEFORE: usize = 2;
+const WORDS_BEFORE: usize = 2;
+
+/// Returns the facts about a key that a command is about to change. Removes expired fields of a
+/// hash before.
+///
+/// # Errors
+/// Those of the index; the hash is stored in a cold tier and cannot be read.
+#[inline]
+pub(super) fn find_to_change(
+    view: &mut impl KeyView<'_>,
+    key: &[u8],
+) -> Result<Option<KeyMetadata>, CommandError> {
+    let found = view.peek(key)?;
+    match found.filter(|found| may_be_due(view, found)) {
+        None => Ok(found),
+        Some(hash) => {
+            expire_fields_of(view, key, &hash, usize::MAX)?;
+            // The hash may have another slot, or be gone.
+            view.peek(key)
+        }
+    }
+}
+
+/// Returns true if it is a hash that may have expired fields.
+#[inline]
+fn may_be_due(view: &impl KeyView<'_>, found: &KeyMetadata) -> bool {
+    let now_ms = view.field_time_ms();
+    match found.outside.filter(|_| found.kind == RedisType::Hash) {
+        None => false,
+        Some(Outside::Slot(_)) => view.database().field_notes().are_due(now_ms),
+        Some(Outside::Place(place)) => view.keyspace().cold_notes.is_due(place, now_ms),
+    }
+}
+
+/// Removes up to `limit` expired fields of a hash, and returns their number. Brings a hash from a
+/// cold tier into memory.
+#[cold]
+fn expire_fields_of(
+    view: &mut impl KeyView<'_>,
+    key: &[u8],
+    found: &KeyMetadata,
+    limit: usize,
+) -> Result<usize, CommandError> {
+    debug_assert_eq!(found.kind, RedisType::Hash);
+    let slot = match found.outside {
+        Some(Outside::Slot(slot)) => slot,
+        Some(Outside::Place(place)) => cold::warm(view, key, found, place)?,
+        None => return Ok(0),
+    };
+    // Before the slot is opened, because a snapshot opens it to write the hash.
+    view.before_change(key, slot);
+    let mut guard = view.keyspace().slots.open_to_change(slot);
+    let Some(object) = guard.as_mut() else {
+        return Ok(0);
+    };
+    let words = take_due(key, object, view.field_time_ms(), limit, view.database());
+    let is_empty = object.is_empty();
+    drop(guard);
+    let Some(words) = words else {
+        return Ok(0);
+    };
+    debug_assert!(words.len() > WORDS_BEFORE);
+    let count = words.len() - WORDS_BEFORE;
+    view.count_expired_fields(count);
+    view.log_before(&words);
+    view.happened(key, Class::Hash, "hexpired");
+    if is_empty {
+        view.remove(key)?;
+        view.happened(key, Class::Generic, "del");
+    }
+    Ok(count)
+}
 
 impl DatabaseKeys<'_> {
-    /// Removes expired fields of a hash before it is changed.
-    #[inline]
-    pub(super) fn drop_due_fields(&mut self, key: &[u8]) -> Result<(), CommandError> {
-        if self.database().field_notes().are_due(self.field_time_ms()) {
-            self.expire_fields_of(key, usize::MAX)?;
-        }
-        Ok(())
-    }
-
-    /// Returns the time up to which fields have expired: 0 while a log is replayed, when no field
-    /// expires.
-    #[inline]
-    pub(super) fn field_time_ms(&self) -> u64 {
-        // Time 0 has passed, except for a replay of the log, where no time ever has.
-        match self.has_expired(Some(0)) {
-            true => self.now_ms(),
-            false => 0,
-        }
-    }
-
-    /// Removes up to `limit` expired fields of a hash. Returns their number, and true if the hash
-    /// was read from a cold tier.
-    #[cold]
-    fn expire_fields_of(
-        &mut self,
-        key: &[u8],
-        limit: usize,
-    ) -> Result<(usize, bool), CommandError> {
-        let Some(found) = self
-            .peek(key)?
-            .filter(|found| found.kind == RedisType::Hash)
-        else {
-            return Ok((0, false));
-        };
-        let (keyspace, now_ms) = (self.keyspace(), self.field_time_ms());
-        let slot = match found.outside {
-            Some(Outside::Slot(slot)) => slot,
-            Some(Outside::Place(place)) if keyspace.cold_notes.is_due(place, now_ms) => {
-                // A hash that cannot be read stays. No command sees its expired fields, and a
-                // command that changes the hash gets the reason as its error.
-                let Ok(object) = keyspace.thaw(key, found.kind, place, &keyspace.heap) else {
-                    return Ok((0, true));
-                };
-                self.put_warm(key, &found, place, object)?
-            }
-            _ => return Ok((0, false)),
-        };
-        let was_cold = !matches!(found.outside, Some(Outside::Slot(_)));
-        // Before the slot is opened, because a snapshot opens it to write the hash.
-        self.before_change(key);
-        let mut guard = keyspace.slots.open_to_change(slot);
-        let Some(object) = guard.as_mut() else {
-            return Ok((0, was_cold));
-        };
-        let words = take_due(key, object, now_ms, limit, self.database());
-        let is_empty = object.is_empty();
-        drop(guard);
-        let Some(words) = words else {
-            return Ok((0, was_cold));
-        };
-        let count = words.len() - WORDS_BEFORE;
-        let expired = &keyspace.expired_fields;
-        expired.fetch_add(count as u64, Ordering::Relaxed);
-        self.log_before(words);
-        self.happened(key, Class::Hash, "hexpired");
-        if is_empty {
-            self.remove(key)?;
-            self.happened(key, Class::Generic, "del");
-        }
-        Ok((count, was_cold))
-    }
-
     /// Removes up to `limit` expired fields of the database's hashes. It visits at most `limit`
     /// notes, and fewer if hashes are read from cold tiers. Returns the number of notes or fields
     /// processed, which is less than `limit` if none is left. Needs the exclusive phase.
@@ -149,8 +147,18 @@ impl DatabaseKeys<'_> {
             if fields >= limit {
                 break;
             }
-            let (removed, was_cold) = self.expire_fields_of(&note.key, limit - fields)?;
-            fields += removed + FIELDS_PER_READ * usize::from(was_cold);
+            let found = self.peek(&note.key)?;
+            if let Some(hash) = found.filter(|found| may_be_due(self, found)) {
+                let was_cold = matches!(hash.outside, Some(Outside::Place(_)));
+                match expire_fields_of(self, &note.key, &hash, limit - fields) {
+                    Ok(removed) => fields += removed,
+                    // A hash that cannot be read stays. No command sees its expired fields, and a
+                    // command that changes the hash gets the reason as its error.
+                    Err(_) if was_cold => {}
+                    Err(error) => return Err(error),
+                }
+                fields += FIELDS_PER_READ * usize::from(was_cold);
+            }
             // A hash that still has this key has got another note meanwhile.
             notes.remove(note);
         }

@@ -14,21 +14,22 @@
 //! The writes of a batch have no observer (see [`WriteObserver`](super::WriteObserver)), so that no
 //! events are collected here.
 
-use super::fields;
+use super::effects::Class;
 use super::notes::NoteChanges;
-use super::record::{PLAIN_STRING, RecordPayload, ValueRecord, is_in_slot, is_plain};
+use super::record::{RecordPayload, ValueRecord, is_plain};
 use super::slots::ObjectSlot;
-use super::{Database, Entry, KeyMetadata, Keyspace, Outside};
+use super::view::{KeyLedger, KeyStore};
+use super::{Database, Entry, Keyspace, Outside};
 use crate::error::CommandError;
-use crate::object::{Container, HeapBytes, ObjectLimits, PartOf, RedisType, StoredObject};
+use crate::object::PartOf;
 use crate::resp::encode;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
 use nearfield::{Batch, ByteStrings, OperationError, OperationOutcome, ScanDirection};
 use nearfield_core::ArenaSpan;
-use nearfield_tiers::AccountedHeap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// The joint effects of the commands of a batch, apart from the values of keys.
 #[derive(Debug, Default)]
@@ -342,6 +343,8 @@ pub struct InBatch<'b> {
     pub batch: &'b Batch<ByteStrings>,
     /// The number of the command's first operation.
     pub first: usize,
+    /// The number of the operation on the key that was [selected](InBatch::at).
+    pub operation: usize,
     /// The values as the commands so far have changed them, in a batch that is folded.
     pub folded: Option<&'b mut BatchValueChanges>,
     /// The other effects of the commands.
@@ -356,84 +359,23 @@ pub struct InBatch<'b> {
 }
 
 impl InBatch<'_> {
-    /// Gives up what was stored for a key that the batch has removed, or has set to a string that
-    /// does not expire.
-    fn give_up(
-        keyspace: &Keyspace,
-        database: &Database,
-        ledger: &mut BatchEffects,
-        (operation, key): (usize, &[u8]),
-        old: ValueRecord<'_>,
-    ) -> Result<(), OperationError> {
-        keyspace.retire(old.outside());
-        if keyspace.is_shared() {
-            return database.note_expiry(key, old.note(), None);
+    /// Selects the key at `position` among those of the command for what follows.
+    #[inline]
+    pub fn at(&mut self, position: usize) -> &mut Self {
+        self.operation = self.first + position;
+        self
+    }
+
+    /// Gives up what was stored for a key that an applied batch has removed, or has set to a string
+    /// that does not expire.
+    fn give_up(&mut self, key: &[u8], old: ValueRecord<'_>) -> Result<(), OperationError> {
+        self.keyspace.retire(old.outside());
+        if self.keyspace.is_shared() {
+            return self.database.note_expiry(key, old.note(), None);
         }
-        ledger.notes.add(operation as u32, key, old.note(), None);
+        let notes = &mut self.ledger.notes;
+        notes.add(self.operation as u32, key, old.note(), None);
         Ok(())
-    }
-
-    /// Returns what is stored for the key at `position` among those of the command; `None` if it
-    /// has expired. A command that changes keys deletes such a key.
-    #[inline]
-    fn met(
-        &mut self,
-        position: usize,
-        key: &[u8],
-    ) -> Result<Option<ValueRecord<'_>>, CommandError> {
-        let operation = self.first + position;
-        let has_expired =
-            |stored: &[u8]| !is_plain(stored) && ValueRecord::parse(stored).is_expired(self.now_ms);
-        let stored = match &mut self.folded {
-            None => value_met(self.batch, operation)?,
-            Some(folded) => {
-                let stored = folded.stored(self.batch, operation)?;
-                if self.writes && stored.is_some_and(has_expired) {
-                    let given_up = folded.change(self.batch, operation, None);
-                    self.keyspace.retire(given_up);
-                    self.ledger.expired += 1;
-                    // A replay of the log executes the command without looking at times. It would
-                    // find the key.
-                    if self.ledger.logging {
-                        encode::words(&mut self.ledger.log, &[b"DEL", key]);
-                    }
-                    return Ok(None);
-                }
-                folded.stored(self.batch, operation)?
-            }
-        };
-        let record = stored.map(ValueRecord::parse);
-        Ok(record.filter(|record| !record.is_expired(self.now_ms)))
-    }
-
-    /// Returns the facts about a key, without counting a hit or miss.
-    ///
-    /// # Errors
-    /// Those of the index.
-    pub fn peek(
-        &mut self,
-        position: usize,
-        key: &[u8],
-    ) -> Result<Option<KeyMetadata>, CommandError> {
-        Ok(self.met(position, key)?.map(KeyMetadata::from))
-    }
-
-    /// Returns the facts about a key that a client wants to read.
-    ///
-    /// # Errors
-    /// Those of the index.
-    #[inline]
-    pub fn find(
-        &mut self,
-        position: usize,
-        key: &[u8],
-    ) -> Result<Option<KeyMetadata>, CommandError> {
-        let found = self.peek(position, key)?;
-        match found {
-            Some(_) => self.ledger.hits += 1,
-            None => self.ledger.misses += 1,
-        }
-        Ok(found)
     }
 
     /// Returns the key that is nearest to that of the command's operation, itself included, and
@@ -463,124 +405,17 @@ impl InBatch<'_> {
         Ok(met)
     }
 
-    /// Passes the string of a key and its expiry to `read`, as
-    /// [`DatabaseKeys::read_string`](super::DatabaseKeys::read_string) does.
-    ///
-    /// # Errors
-    /// `WrongType`.
-    #[inline]
-    pub fn read_string<R>(
-        &mut self,
-        position: usize,
-        key: &[u8],
-        read: impl FnOnce(Option<&[u8]>, Option<u64>) -> R,
-    ) -> Result<R, CommandError> {
-        let (keyspace, number) = (self.keyspace, self.database.number());
-        if self.folded.is_none()
-            && let Some([PLAIN_STRING, value @ ..]) = self.batch.value(self.first + position)
-        {
-            // Most strings are plain: there is nothing to parse.
-            self.ledger.hits += 1;
-            return Ok(read(Some(value), None));
-        }
-        let Some(record) = self.met(position, key)? else {
-            self.ledger.misses += 1;
-            return Ok(read(None, None));
-        };
-        let result = match record.payload {
-            _ if record.kind != RedisType::String => Err(CommandError::WrongType),
-            RecordPayload::Inline(value) => Ok(read(Some(value), record.expires_at_ms)),
-            RecordPayload::InSlot(slot) => {
-                let object = keyspace.slots.open(slot);
-                let text = object
-                    .as_ref()
-                    .and_then(HeapBytes::of)
-                    .map(HeapBytes::bytes);
-                Ok(read(text, record.expires_at_ms))
-            }
-            RecordPayload::InTier(place) => {
-                let expires_at_ms = record.expires_at_ms;
-                keyspace.cold.note_use(number, key, place);
-                keyspace.read_place(key, place, |value| read(Some(value), expires_at_ms))
-            }
-        };
-        self.ledger.hits += 1;
-        result
-    }
-
-    /// Passes the object of a key to `read`, `None` if there is no key.
-    ///
-    /// # Errors
-    /// `WrongType`.
-    pub fn read<T: Container, R>(
-        &mut self,
-        position: usize,
-        key: &[u8],
-        read: impl FnOnce(Option<&T>) -> R,
-    ) -> Result<R, CommandError> {
-        let Some(found) = self.find(position, key)? else {
-            return Ok(read(None));
-        };
-        match found.outside.filter(|_| found.kind == T::KIND) {
-            None => Err(CommandError::WrongType),
-            Some(Outside::Slot(slot)) => {
-                let mut object = self.keyspace.slots.open(slot);
-                let (part, args) = self.part;
-                let named = (self.database.number(), key);
-                let is_lent = self
-                    .keyspace
-                    .lend(named, &mut object, || part(args), true)?;
-                object.iter_mut().for_each(|it| it.at(self.now_ms));
-                let result = read(object.as_ref().and_then(T::of));
-                if is_lent {
-                    Keyspace::end_loan(&mut object);
-                }
-                Ok(result)
-            }
-            Some(Outside::Place(place)) => {
-                let number = self.database.number();
-                self.keyspace.cold.note_use(number, key, place);
-                let mut object = self
-                    .keyspace
-                    .thaw(key, T::KIND, place, &AccountedHeap::new())?;
-                object.at(self.now_ms);
-                Ok(read(T::of(&object)))
-            }
-        }
-    }
-
-    /// Sets a key to a string. A batch that is applied has done so already; this only settles it.
+    /// Settles that a batch which is applied has set a key.
     ///
     /// # Errors
     /// The index has refused the write.
     #[inline]
-    pub fn set_string(
-        &mut self,
-        position: usize,
-        key: &[u8],
-        value: &[u8],
-        expires_at_ms: Option<u64>,
-    ) -> Result<(), CommandError> {
-        let operation = self.first + position;
-        let record = ValueRecord {
-            expires_at_ms,
-            ..ValueRecord::string(value)
-        };
-        if self.fold_string(operation, record) {
-            return Ok(());
-        }
-        // The batch has inserted the words as they were sent, as plain strings. A command with an
-        // expiry has more words, and is folded.
-        debug_assert!(expires_at_ms.is_none());
-        match self.batch.value(operation) {
+    fn settle(&mut self, key: &[u8]) -> Result<(), CommandError> {
+        match self.batch.value(self.operation) {
             // There is nothing to give up, and nothing expires.
             Some(old) if is_plain(old) => Ok(()),
-            Some(old) => {
-                let (place, old) = ((operation, key), ValueRecord::parse(old));
-                Self::give_up(self.keyspace, self.database, self.ledger, place, old)?;
-                Ok(())
-            }
-            None => match self.batch.outcome(operation) {
+            Some(old) => Ok(self.give_up(key, ValueRecord::parse(old))?),
+            None => match self.batch.outcome(self.operation) {
                 OperationOutcome::Failed(error) => Err(match self.database.entries() {
                     Some(entries) => entries.own_error(error, key).into(),
                     None => error.into(),
@@ -590,17 +425,123 @@ impl InBatch<'_> {
         }
     }
 
-    /// Sets the key of an operation to a string that is stored in the index. Returns false in a
-    /// batch that is applied, which has done so already.
+    /// Changes the time at which a key expires.
+    ///
+    /// # Errors
+    /// `NoSuchKey`; those of the index.
+    pub fn set_expiry(
+        &mut self,
+        _key: &[u8],
+        expires_at_ms: Option<u64>,
+    ) -> Result<(), CommandError> {
+        let Some(folded) = &mut self.folded else {
+            return Err(CommandError::NoSuchKey);
+        };
+        let mut value = std::mem::take(&mut folded.scratch);
+        value.clear();
+        let stored = folded.stored(self.batch, self.operation)?;
+        value.extend_from_slice(stored.ok_or(CommandError::NoSuchKey)?);
+        let record = ValueRecord {
+            expires_at_ms,
+            ..ValueRecord::parse(&value)
+        };
+        self.fold(record);
+        if let Some(folded) = &mut self.folded {
+            folded.scratch = value;
+        }
+        Ok(())
+    }
+
+    /// Sets the record of a key in a batch that is folded. Returns false in one that is applied.
     #[inline]
-    fn fold_string(&mut self, operation: usize, record: ValueRecord<'_>) -> bool {
+    fn fold(&mut self, record: ValueRecord<'_>) -> bool {
         let Some(folded) = &mut self.folded else {
             return false;
         };
+        // Notes are written after the batch. Until then the key has the note of the value that was
+        // read, whatever earlier commands of the batch have set.
         let note = match record.expires_at_ms {
-            Some(_) if !self.keyspace.is_shared() => folded.note(self.batch, operation),
+            Some(_) if !self.keyspace.is_shared() => folded.note(self.batch, self.operation),
             _ => None,
         };
+        let record = record.keeping_note(note);
+        let given_up = folded.change(self.batch, self.operation, Some(record));
+        self.keyspace.retire(given_up);
+        true
+    }
+
+    /// Counts a change of a key. Writes are part of a batch only while nobody observes keys, so an
+    /// event would have no reader.
+    #[inline]
+    pub fn changed(&mut self, _key: &[u8], _class: Class, _name: &'static str) {
+        self.ledger.changes += 1;
+    }
+
+    /// Logs `words` in place of the command as it was sent.
+    pub fn log_instead(&mut self, words: &[&[u8]]) {
+        self.ledger.told = true;
+        self.log_before(words);
+    }
+}
+
+impl<'b> KeyStore<'b> for InBatch<'b> {
+    #[inline]
+    fn keyspace(&self) -> &'b Keyspace {
+        self.keyspace
+    }
+
+    #[inline]
+    fn database(&self) -> &Database {
+        self.database
+    }
+
+    #[inline]
+    fn database_number(&self) -> usize {
+        self.database.number()
+    }
+
+    #[inline]
+    fn over_at_ms(&self) -> Option<u64> {
+        Some(self.now_ms)
+    }
+
+    #[inline]
+    fn part(&self) -> (PartOf, &'b [&'b [u8]]) {
+        self.part
+    }
+
+    #[inline]
+    fn is_use(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn may_expire(&self) -> bool {
+        self.writes
+    }
+
+    #[inline]
+    fn read_record<R>(
+        &mut self,
+        _key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, CommandError> {
+        let stored = match &self.folded {
+            None => value_met(self.batch, self.operation)?,
+            Some(folded) => folded.stored(self.batch, self.operation)?,
+        };
+        Ok(stored.map(read))
+    }
+
+    /// Stores a record. A batch that is applied has done so already; this only settles it.
+    #[inline]
+    fn put(&mut self, key: &[u8], record: ValueRecord<'_>) -> Result<(), CommandError> {
+        if !self.fold(record) {
+            // The batch has inserted the words as they were sent, as plain strings. A command with
+            // an expiry has more words, and is folded.
+            debug_assert!(record.expires_at_ms.is_none() && record.outside().is_none());
+            return self.settle(key);
+        }
         // A long record may come from short arguments, which are all that is counted else.
         const LONG_BYTES: usize = 1024;
         if let RecordPayload::Inline(value) = record.payload
@@ -609,251 +550,59 @@ impl InBatch<'_> {
             let bytes = 2 * value.len() as u64;
             self.keyspace.put_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
-        let record = record.keeping_note(note);
-        let given_up = folded.change(self.batch, operation, Some(record));
-        self.keyspace.retire(given_up);
-        true
-    }
-
-    /// Changes the string of a key in place, as
-    /// [`DatabaseKeys::edit_string`](super::DatabaseKeys::edit_string) does. The key must exist,
-    /// and the batch must be folded.
-    ///
-    /// # Errors
-    /// `NoSuchKey`, `WrongType`; those of the index.
-    pub fn edit_string<R>(
-        &mut self,
-        position: usize,
-        key: &[u8],
-        edit: impl FnOnce(&mut HeapBytes) -> R,
-    ) -> Result<R, CommandError> {
-        debug_assert!(self.folded.is_some());
-        let found = self.peek(position, key)?.ok_or(CommandError::NoSuchKey)?;
-        if matches!(found.outside, Some(Outside::Slot(_))) {
-            return self.edit(position, key, |text, _| edit(text));
-        }
-        let heap = &self.keyspace.heap;
-        let mut text = self.read_string(position, key, |value, _| {
-            HeapBytes::new_in(value.unwrap_or_default(), heap.clone())
-        })?;
-        let result = edit(&mut text);
-        if is_in_slot(true, text.bytes().len()) && !self.keyspace.is_shared() {
-            self.put_object(position, key, text.wrap(), found.expires_at_ms)?;
-        } else {
-            let record = ValueRecord {
-                raw: true,
-                expires_at_ms: found.expires_at_ms,
-                ..ValueRecord::string(text.bytes())
-            };
-            self.fold_string(self.first + position, record);
-        }
-        Ok(result)
-    }
-
-    /// Changes the time at which a key expires.
-    ///
-    /// # Errors
-    /// `NoSuchKey`; those of the index.
-    pub fn set_expiry(
-        &mut self,
-        position: usize,
-        expires_at_ms: Option<u64>,
-    ) -> Result<(), CommandError> {
-        let operation = self.first + position;
-        let Some(folded) = &mut self.folded else {
-            return Err(CommandError::NoSuchKey);
-        };
-        let mut value = std::mem::take(&mut folded.scratch);
-        value.clear();
-        let stored = folded.stored(self.batch, operation)?;
-        value.extend_from_slice(stored.ok_or(CommandError::NoSuchKey)?);
-        let note = match self.keyspace.is_shared() {
-            true => None,
-            false => folded.note(self.batch, operation),
-        };
-        let record = ValueRecord {
-            expires_at_ms,
-            ..ValueRecord::parse(&value)
-        };
-        let given_up = folded.change(self.batch, operation, Some(record.keeping_note(note)));
-        folded.scratch = value;
-        self.keyspace.retire(given_up);
         Ok(())
     }
 
-    /// Passes the object of a key to `edit`, as [`DatabaseKeys::edit`](super::DatabaseKeys::edit)
-    /// does.
-    ///
-    /// # Errors
-    /// `WrongType`; those of the index.
-    pub fn edit<T: Container, R>(
-        &mut self,
-        position: usize,
-        key: &[u8],
-        edit: impl FnOnce(&mut T, &ObjectLimits) -> R,
-    ) -> Result<R, CommandError> {
-        debug_assert!(self.folded.is_some());
-        let limits = self.keyspace.limits();
-        if self.database.field_notes().are_due(self.now_ms) {
-            self.drop_due_fields(position, key)?;
+    /// Removes a record. A batch that is applied has done so already; this only settles it.
+    fn remove(&mut self, key: &[u8]) -> Result<bool, CommandError> {
+        if let Some(folded) = &mut self.folded {
+            let given_up = folded.change(self.batch, self.operation, None);
+            self.keyspace.retire(given_up);
+            return Ok(true);
         }
-        let Some(found) = self.peek(position, key)? else {
-            let mut object = T::create(&self.keyspace.heap);
-            let result = edit(&mut object, &limits);
-            if !object.is_empty() {
-                self.put_object(position, key, object.wrap(), None)?;
-            }
-            return Ok(result);
-        };
-        let slot = match found.outside.filter(|_| found.kind == T::KIND) {
-            Some(Outside::Slot(slot)) => slot,
-            Some(Outside::Place(place)) => self.warm(position, key, &found, place)?,
-            None => return Err(CommandError::WrongType),
-        };
-        let operation = self.first + position;
-        let folded = self.folded.as_deref();
-        let read = folded.and_then(|folded| folded.read(self.batch, operation));
-        // An object that a command of the batch has created is dropped if the index refuses the
-        // key. One that was there before stays changed.
-        self.ledger.in_place |= read == Some(Outside::Slot(slot));
-        let mut guard = self.keyspace.slots.open_to_change(slot);
-        let (part, args) = self.part;
-        self.keyspace.warm(key, &mut guard, || part(args))?;
-        guard.iter_mut().for_each(|it| it.at(self.now_ms));
-        let Some(object) = guard.as_mut().and_then(T::of_mut) else {
-            unreachable!("the slot of a key holds its object")
-        };
-        let result = edit(object, &limits);
-        let is_empty = object.is_empty();
-        let object = guard.iter_mut();
-        object.for_each(|it| self.database.note_fields(key, it));
-        drop(guard);
-        if is_empty {
-            self.remove(position, key)?;
-        }
-        Ok(result)
-    }
-
-    /// Brings the object of a key from a cold tier into a slot.
-    fn warm(
-        &mut self,
-        position: usize,
-        key: &[u8],
-        found: &KeyMetadata,
-        place: nearfield_tiers::ColdPlace,
-    ) -> Result<ObjectSlot, CommandError> {
-        let heap = &self.keyspace.heap;
-        let object = self.keyspace.thaw(key, found.kind, place, heap)?;
-        let bytes = object.heap_bytes();
-        let slot = self.put_object(position, key, object, found.expires_at_ms)?;
-        self.keyspace.cold.count_move(place.tier(), 0, bytes);
-        Ok(slot)
-    }
-
-    /// Removes expired fields of a hash before it is changed.
-    #[cold]
-    fn drop_due_fields(&mut self, position: usize, key: &[u8]) -> Result<(), CommandError> {
-        let found = self.peek(position, key)?;
-        let Some(found) = found.filter(|found| found.kind == RedisType::Hash) else {
-            return Ok(());
-        };
-        let slot = match found.outside {
-            Some(Outside::Slot(slot)) => slot,
-            Some(Outside::Place(place)) if self.keyspace.cold_notes.is_due(place, self.now_ms) => {
-                self.warm(position, key, &found, place)?
-            }
-            _ => return Ok(()),
-        };
-        let operation = self.first + position;
-        let folded = self.folded.as_deref();
-        let read = folded.and_then(|folded| folded.read(self.batch, operation));
-        self.ledger.in_place |= read == Some(Outside::Slot(slot));
-        let mut guard = self.keyspace.slots.open_to_change(slot);
-        let Some(object) = guard.as_mut() else {
-            return Ok(());
-        };
-        let words = fields::take_due(key, object, self.now_ms, usize::MAX, self.database);
-        let is_empty = object.is_empty();
-        drop(guard);
-        let Some(words) = words else { return Ok(()) };
-        debug_assert!(words.len() > fields::WORDS_BEFORE);
-        self.ledger.expired_fields += (words.len() - fields::WORDS_BEFORE) as u64;
-        if self.ledger.logging {
-            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-            encode::words(&mut self.ledger.log, &words);
-        }
-        if is_empty {
-            self.remove(position, key)?;
-        }
-        Ok(())
-    }
-
-    /// Sets a key to an object.
-    fn put_object(
-        &mut self,
-        position: usize,
-        key: &[u8],
-        mut object: StoredObject,
-        expires_at_ms: Option<u64>,
-    ) -> Result<ObjectSlot, CommandError> {
-        self.database.note_fields(key, &mut object);
-        let operation = self.first + position;
-        let Some(folded) = &mut self.folded else {
-            unreachable!("a batch in which a key is edited is folded")
-        };
-        let kind = object.kind();
-        let Some(slot) = self.keyspace.slots.put(object) else {
-            return Err(CommandError::text("OOM too many objects"));
-        };
-        let record = ValueRecord {
-            expires_at_ms,
-            ..ValueRecord::object(kind, slot)
-        };
-        // Notes are written after the batch. Until then the key has the note of the value that was
-        // read, whatever earlier commands of the batch have set.
-        let record = record.keeping_note(folded.note(self.batch, operation));
-        let given_up = folded.change(self.batch, operation, Some(record));
-        self.keyspace.retire(given_up);
-        Ok(slot)
-    }
-
-    /// Deletes a key and returns true if it existed. A batch that is applied has done so already;
-    /// this only settles it.
-    ///
-    /// # Errors
-    /// Those of the index.
-    pub fn remove(&mut self, position: usize, key: &[u8]) -> Result<bool, CommandError> {
-        let operation = self.first + position;
-        if self.folded.is_some() {
-            let was_there = self.met(position, key)?.is_some();
-            if let (true, Some(folded)) = (was_there, &mut self.folded) {
-                let given_up = folded.change(self.batch, operation, None);
-                self.keyspace.retire(given_up);
-            }
-            return Ok(was_there);
-        }
-        let Some(old) = value_met(self.batch, operation)? else {
+        let Some(old) = value_met(self.batch, self.operation)? else {
             return Ok(false);
         };
         let old = ValueRecord::parse(old);
-        let has_expired = old.is_expired(self.now_ms);
-        if has_expired {
-            self.ledger.expired += 1;
-            // The key counts as absent, so that the command itself may not be logged.
-            if self.ledger.logging {
-                encode::words(&mut self.ledger.log, &[b"DEL", key]);
-            }
-        }
-        let place = (operation, key);
-        Self::give_up(self.keyspace, self.database, self.ledger, place, old)?;
-        Ok(!has_expired)
+        self.give_up(key, old)?;
+        Ok(!old.is_expired(self.now_ms))
     }
 
-    /// Logs `words` in place of the command as it was sent.
-    pub fn log_instead(&mut self, words: &[&[u8]]) {
-        self.ledger.told = true;
+    fn before_change(&mut self, _key: &[u8], slot: ObjectSlot) {
+        let folded = self.folded.as_deref();
+        let read = folded.and_then(|folded| folded.read(self.batch, self.operation));
+        // An object that a command of the batch has created is dropped if the index refuses the
+        // key. One that was there before stays changed.
+        self.ledger.in_place |= read == Some(Outside::Slot(slot));
+    }
+}
+
+impl KeyLedger for InBatch<'_> {
+    #[inline]
+    fn count_lookup(&mut self, is_hit: bool) {
+        match is_hit {
+            true => self.ledger.hits += 1,
+            false => self.ledger.misses += 1,
+        }
+    }
+
+    fn count_expired_key(&mut self, _began: Instant) {
+        self.ledger.expired += 1;
+    }
+
+    fn count_expired_fields(&mut self, fields: usize) {
+        self.ledger.expired_fields += fields as u64;
+    }
+
+    fn log_before<W: AsRef<[u8]>>(&mut self, words: &[W]) {
         if self.ledger.logging {
             encode::words(&mut self.ledger.log, words);
         }
     }
+
+    #[inline]
+    fn happened(&mut self, _key: &[u8], _class: Class, _name: &'static str) {}
+
+    #[inline]
+    fn happened_last(&mut self, _key: &[u8], _class: Class, _name: &'static str) {}
 }

@@ -1,17 +1,15 @@
-//! The interface of commands to keys.
+//! The keys of a command that is executed alone: those of the index, or of a [draft](super::draft).
 
 use super::draft::DraftCommitOutcome;
 use super::effects::{Class, Effects};
-use super::found::KeyMetadata;
-use super::record::{RecordPayload, ValueRecord, is_in_slot};
+use super::record::ValueRecord;
 use super::slots::ObjectSlot;
-use super::{DATABASES, Database, Databases, Keyspace, Outside};
+use super::view::{KeyLedger, KeyStore, KeyView};
+use super::{DATABASES, Database, Databases, Keyspace};
 use crate::error::CommandError;
 use crate::object::node::all;
-use crate::object::{Container, HeapBytes, ObjectLimits, PartOf, RedisType, StoredObject};
-use nearfield_tiers::AccountedHeap;
+use crate::object::{ObjectLimits, PartOf};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 /// The access of a command to the databases.
 #[derive(Debug)]
@@ -222,19 +220,6 @@ impl<'c> DatabaseKeys<'c> {
 
     // ---- Looking up ------------------------------------------------------------------------
 
-    /// Passes what is stored for a key, expired or not, to `read`.
-    #[inline]
-    fn read_record<R>(
-        &mut self,
-        key: &[u8],
-        read: impl FnOnce(ValueRecord<'_>) -> R,
-    ) -> Result<Option<R>, CommandError> {
-        if self.has_draft() {
-            return self.read_draft(key, read);
-        }
-        Ok(self.database().read(key, read)?)
-    }
-
     /// Returns true if the command reads and writes through a draft.
     #[inline]
     fn has_draft(&self) -> bool {
@@ -262,15 +247,8 @@ impl<'c> DatabaseKeys<'c> {
         }
     }
 
+    /// Passes the record of a key in the draft to `read`.
     #[cold]
-    fn read_draft<R>(
-        &mut self,
-        key: &[u8],
-        read: impl FnOnce(ValueRecord<'_>) -> R,
-    ) -> Result<Option<R>, CommandError> {
-        self.draft_entry(key, |stored| read(ValueRecord::parse(stored)))
-    }
-
     fn draft_entry<R>(
         &mut self,
         key: &[u8],
@@ -288,381 +266,9 @@ impl<'c> DatabaseKeys<'c> {
         Ok(stored.map(read))
     }
 
-    /// Returns the facts about a key, without counting a hit or miss. An expired key is deleted.
-    pub fn peek(&mut self, key: &[u8]) -> Result<Option<KeyMetadata>, CommandError> {
-        let found = self.read_record(key, |record| KeyMetadata::from(record))?;
-        match found {
-            // Expired keys that are shared are left to `expire_due`.
-            Some(found) if self.has_expired(found.expires_at_ms) && self.is_shared() => Ok(None),
-            Some(found) if self.has_expired(found.expires_at_ms) => {
-                // Observers are notified in the exclusive phase only. If there are any, a key that
-                // is found outside of it is left to the expiry in that phase.
-                let may_change = self.is_exclusive() || !self.keyspace.is_observed();
-                if may_change && !self.keeps_expired {
-                    self.expire(key)?;
-                }
-                Ok(None)
-            }
-            found => Ok(found),
-        }
-    }
-
-    /// Returns the facts about a key that a client wants to read.
-    pub fn find(&mut self, key: &[u8]) -> Result<Option<KeyMetadata>, CommandError> {
-        let found = self.peek(key)?;
-        let counter = match found {
-            Some(_) => &self.keyspace.hits,
-            None => &self.keyspace.misses,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-        Ok(found)
-    }
-
-    /// Returns true if the key exists.
-    pub fn exists(&mut self, key: &[u8]) -> Result<bool, CommandError> {
-        Ok(self.peek(key)?.is_some())
-    }
-
-    /// Returns the type of a key that exists.
-    pub fn kind(&mut self, key: &[u8]) -> Result<Option<RedisType>, CommandError> {
-        Ok(self.peek(key)?.map(|found| found.kind))
-    }
-
-    /// Returns true if a key with this expiry has expired. Always false while a log is replayed:
-    /// there keys are deleted when the log says so.
-    pub fn has_expired(&self, expires_at_ms: Option<u64>) -> bool {
-        self.expires && expires_at_ms.is_some_and(|time| time <= self.now_ms)
-    }
-
-    // ---- Strings ---------------------------------------------------------------------------
-
-    /// Passes the string of a key to `read`, `None` if there is no key.
-    ///
-    /// # Errors
-    /// `WrongType`.
-    pub fn read_string<R>(
-        &mut self,
-        key: &[u8],
-        read: impl FnOnce(Option<&[u8]>) -> R,
-    ) -> Result<R, CommandError> {
-        self.read_string_and_expiry(key, |value, _| read(value))
-    }
-
-    /// Passes the string of a key to `read`, as [`read_string`](DatabaseKeys::read_string) does,
-    /// and the time at which the key expires.
-    ///
-    /// # Errors
-    /// `WrongType`.
-    pub fn read_string_and_expiry<R>(
-        &mut self,
-        key: &[u8],
-        read: impl FnOnce(Option<&[u8]>, Option<u64>) -> R,
-    ) -> Result<R, CommandError> {
-        // For an absent or expired key, the reader is called at the end, without a value.
-        let (keyspace, mut read) = (self.keyspace, Some(read));
-        let (hit, result) = {
-            let (is_use, database) = (self.is_use, self.database);
-            let over_at_ms = self.expires.then_some(self.now_ms);
-            let has_expired =
-                |record: &ValueRecord<'_>| over_at_ms.is_some_and(|now| record.is_expired(now));
-            let met = self.read_record(key, |record| match record.payload {
-                _ if has_expired(&record) => None,
-                _ if record.kind != RedisType::String => Some(Err(CommandError::WrongType)),
-                _ => {
-                    if let (true, RecordPayload::InTier(place)) = (is_use, record.payload) {
-                        keyspace.cold.note_use(database, key, place);
-                    }
-                    let read = read.take()?;
-                    let expires_at_ms = record.expires_at_ms;
-                    let read = |value: Option<&[u8]>| read(value, expires_at_ms);
-                    Some(keyspace.read_stored(key, &record, read))
-                }
-            })?;
-            (met.is_some(), met.flatten())
-        };
-        // A key of another type is a hit, as in Redis, which looks a key up before it checks the
-        // type.
-        let counter = match result {
-            Some(_) => &keyspace.hits,
-            None => &keyspace.misses,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-        if let Some(result) = result {
-            return result;
-        }
-        if hit {
-            // The key has expired, so that `peek` deletes it.
-            self.peek(key)?;
-        }
-        match read {
-            Some(read) => Ok(read(None, None)),
-            None => unreachable!("a reader that was called has a result"),
-        }
-    }
-
-    /// Returns a copy of the string of a key.
-    ///
-    /// # Errors
-    /// `WrongType`.
-    pub fn string(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
-        self.read_string(key, |value| value.map(<[u8]>::to_vec))
-    }
-
-    /// Sets a key to a string, replacing any value; it expires at `expires_at_ms`, or never.
-    pub fn set_string(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        expires_at_ms: Option<u64>,
-    ) -> Result<(), CommandError> {
-        // Slots belong to this process: a value in a pool must be readable for other servers.
-        if is_in_slot(false, value.len()) && !self.is_shared() {
-            let text = HeapBytes::new_in(value, self.keyspace.heap.clone());
-            return self.put_object(key, text.wrap(), expires_at_ms);
-        }
-        let record = ValueRecord {
-            expires_at_ms,
-            ..ValueRecord::string(value)
-        };
-        self.put(key, record)
-    }
-
-    /// Changes the string of a key in place. An absent key counts as an empty string; a key whose
-    /// string is empty afterwards is kept only if it existed before. The expiry stays.
-    ///
-    /// # Errors
-    /// `WrongType`.
-    pub fn edit_string<R>(
-        &mut self,
-        key: &[u8],
-        edit: impl FnOnce(&mut HeapBytes) -> R,
-    ) -> Result<R, CommandError> {
-        let found = self.peek(key)?;
-        match found {
-            Some(found) if found.kind != RedisType::String => Err(CommandError::WrongType),
-            Some(KeyMetadata {
-                outside: Some(Outside::Slot(slot)),
-                ..
-            }) => {
-                // Before the slot is opened, because a snapshot opens it to write the string.
-                self.before_change(key);
-                let mut object = self.keyspace.slots.open_to_change(slot);
-                let Some(text) = object.as_mut().and_then(HeapBytes::of_mut) else {
-                    unreachable!("the slot of a string holds a string")
-                };
-                Ok(edit(text))
-            }
-            _ => {
-                let value = match found {
-                    Some(_) => self.string(key)?.unwrap_or_default(),
-                    None => Vec::new(),
-                };
-                let mut text = HeapBytes::new_in(&value, self.keyspace.heap.clone());
-                let result = edit(&mut text);
-                if found.is_none() && text.bytes().is_empty() {
-                    return Ok(result);
-                }
-                let expires_at_ms = found.and_then(|found| found.expires_at_ms);
-                if is_in_slot(true, text.bytes().len()) && !self.is_shared() {
-                    self.put_object(key, text.wrap(), expires_at_ms)?;
-                } else {
-                    let record = ValueRecord {
-                        raw: true,
-                        expires_at_ms,
-                        ..ValueRecord::string(text.bytes())
-                    };
-                    self.put(key, record)?;
-                }
-                Ok(result)
-            }
-        }
-    }
-
-    // ---- Objects ---------------------------------------------------------------------------
-
-    /// Passes the object of a key to `read`, `None` if there is no key.
-    ///
-    /// # Errors
-    /// `WrongType`.
-    pub fn read<T: Container, R>(
-        &mut self,
-        key: &[u8],
-        read: impl FnOnce(Option<&T>) -> R,
-    ) -> Result<R, CommandError> {
-        let Some(found) = self.find(key)? else {
-            return Ok(read(None));
-        };
-        if found.kind != T::KIND {
-            return Err(CommandError::WrongType);
-        }
-        if let (true, Some(Outside::Place(place))) = (self.is_use, found.outside) {
-            self.keyspace.cold.note_use(self.database, key, place);
-        }
-        let read = |object: &StoredObject| read(T::of(object));
-        match self.read_object(key, &found, read)? {
-            Some(result) => Ok(result),
-            None => Err(CommandError::WrongType),
-        }
-    }
-
-    /// Passes the object of a key to `edit`, an empty one if there is no key. A key whose object is
-    /// empty afterwards is deleted, or not created.
-    ///
-    /// # Errors
-    /// `WrongType`.
-    pub fn edit<T: Container, R>(
-        &mut self,
-        key: &[u8],
-        edit: impl FnOnce(&mut T, &ObjectLimits) -> R,
-    ) -> Result<R, CommandError> {
-        let limits = self.limits();
-        self.drop_due_fields(key)?;
-        if let Some(found) = self.peek(key)? {
-            return self.edit_found(key, &found, |object| edit(object, &limits));
-        }
-        let mut object = T::create(&self.keyspace.heap);
-        let result = edit(&mut object, &limits);
-        if !object.is_empty() {
-            self.put_object(key, object.wrap(), None)?;
-        }
-        Ok(result)
-    }
-
-    /// Passes the object of a key to `edit`, if there is one. A key whose object is empty
-    /// afterwards is deleted.
-    ///
-    /// # Errors
-    /// `WrongType`.
-    pub fn edit_present<T: Container, R>(
-        &mut self,
-        key: &[u8],
-        edit: impl FnOnce(&mut T) -> R,
-    ) -> Result<Option<R>, CommandError> {
-        self.drop_due_fields(key)?;
-        match self.peek(key)? {
-            None => Ok(None),
-            Some(found) => self.edit_found(key, &found, edit).map(Some),
-        }
-    }
-
-    fn edit_found<T: Container, R>(
-        &mut self,
-        key: &[u8],
-        found: &KeyMetadata,
-        edit: impl FnOnce(&mut T) -> R,
-    ) -> Result<R, CommandError> {
-        let slot = match found.outside.filter(|_| found.kind == T::KIND) {
-            Some(Outside::Slot(slot)) => slot,
-            Some(Outside::Place(place)) => self.warm(key, found, place)?,
-            None => return Err(CommandError::WrongType),
-        };
-        // Before the slot is opened, because a snapshot opens it to write the object.
-        self.before_change(key);
-        let mut guard = self.keyspace.slots.open_to_change(slot);
-        let (part, args) = self.part;
-        self.keyspace.warm(key, &mut guard, || part(args))?;
-        guard.iter_mut().for_each(|it| it.at(self.field_time_ms()));
-        let Some(object) = guard.as_mut().and_then(T::of_mut) else {
-            unreachable!("the slot of a key holds its object")
-        };
-        let result = edit(object);
-        let empty = object.is_empty();
-        let object = guard.iter_mut();
-        object.for_each(|it| self.database().note_fields(key, it));
-        drop(guard);
-        if empty {
-            self.remove(key)?;
-            if self.effects.observed {
-                // Redis announces the deletion after the event of the command, which is still to
-                // be reported.
-                let event = self.event(key, Class::Generic, "del");
-                self.effects.last_events.push(event);
-            }
-        }
-        Ok(result)
-    }
-
-    /// Sets a key to an object, replacing any value.
-    pub fn put_object(
-        &mut self,
-        key: &[u8],
-        object: StoredObject,
-        expires_at_ms: Option<u64>,
-    ) -> Result<(), CommandError> {
-        self.put_in_slot(key, object, expires_at_ms).map(drop)
-    }
-
-    pub(super) fn put_in_slot(
-        &mut self,
-        key: &[u8],
-        mut object: StoredObject,
-        expires_at_ms: Option<u64>,
-    ) -> Result<ObjectSlot, CommandError> {
-        let kind = object.kind();
-        if self.is_shared() {
-            let name = kind.name();
-            return Err(CommandError::owned(format!(
-                "ERR the placement pool holds strings only, and this would store a {name}"
-            )));
-        }
-        self.database().note_fields(key, &mut object);
-        let Some(slot) = self.keyspace.slots.put(object) else {
-            return Err(CommandError::text("OOM too many objects"));
-        };
-        let record = ValueRecord {
-            expires_at_ms,
-            ..ValueRecord::object(kind, slot)
-        };
-        let result = self.put(key, record);
-        if result.is_err() {
-            // No record has named the slot, so that no thread can be reading it.
-            self.keyspace.slots.withdraw(slot);
-        }
-        result.map(|()| slot)
-    }
-
-    /// Passes the object of any type to `read`, for callers that treat all types alike. Returns
-    /// `None` for strings that are stored in the index, or would be without cold tiers.
-    ///
-    /// # Errors
-    /// The object is stored in a cold tier and cannot be read.
-    pub fn read_object<R>(
-        &self,
-        key: &[u8],
-        found: &KeyMetadata,
-        read: impl FnOnce(&StoredObject) -> R,
-    ) -> Result<Option<R>, CommandError> {
-        match found.outside {
-            None => Ok(None),
-            Some(Outside::Slot(slot)) => {
-                let mut object = self.keyspace.slots.open(slot);
-                let (part, args) = self.part;
-                let named = (self.database, key);
-                let is_lent = self
-                    .keyspace
-                    .lend(named, &mut object, || part(args), self.is_use)?;
-                object.iter_mut().for_each(|it| it.at(self.field_time_ms()));
-                let result = object.as_ref().map(read);
-                if is_lent {
-                    Keyspace::end_loan(&mut object);
-                }
-                Ok(result)
-            }
-            Some(Outside::Place(_)) if found.kind == RedisType::String => Ok(None),
-            Some(Outside::Place(place)) => {
-                // The copy is freed after the command, and does not count as memory of the keys.
-                let mut object =
-                    self.keyspace
-                        .thaw(key, found.kind, place, &AccountedHeap::new())?;
-                object.at(self.field_time_ms());
-                Ok(Some(read(&object)))
-            }
-        }
-    }
-
     /// Makes a running snapshot save the key as it is. Must be called before each change of a key.
     #[inline]
-    pub(super) fn before_change(&self, key: &[u8]) {
+    fn save_before_change(&self, key: &[u8]) {
         let (keyspace, number) = (self.keyspace, self.database);
         let database = self.database();
         keyspace
@@ -675,11 +281,12 @@ impl<'c> DatabaseKeys<'c> {
     /// Deletes a key and returns true if it existed. Frees its object.
     pub fn remove(&mut self, key: &[u8]) -> Result<bool, CommandError> {
         if self.has_draft() {
-            let expires_at_ms = self.read_draft(key, |record| record.expires_at_ms)?;
+            let expiry = |stored: &[u8]| ValueRecord::parse(stored).expires_at_ms;
+            let expires_at_ms = self.draft_entry(key, expiry)?;
             self.effects.draft.set(self.database, key, None);
             return Ok(expires_at_ms.is_some_and(|time| !self.has_expired(time)));
         }
-        self.before_change(key);
+        self.save_before_change(key);
         let Some(entries) = self.database().entries() else {
             return Ok(false);
         };
@@ -706,7 +313,8 @@ impl<'c> DatabaseKeys<'c> {
         stored.clear();
         // In a pool each note is at its key's time.
         let keeps_note = !self.is_shared();
-        let notes = self.read_record(key, |record| {
+        let notes = self.read_record(key, |stored_before| {
+            let record = ValueRecord::parse(stored_before);
             let before = record.note();
             let changed = ValueRecord {
                 expires_at_ms,
@@ -736,7 +344,7 @@ impl<'c> DatabaseKeys<'c> {
             self.effects.draft.set(self.database, key, Some(stored));
             return Ok(());
         }
-        self.before_change(key);
+        self.save_before_change(key);
         let database = self.database();
         // A note that is refused leaves the record as it was. A record that is refused takes its
         // note back.
@@ -766,7 +374,7 @@ impl<'c> DatabaseKeys<'c> {
             return Ok(true);
         }
         debug_assert!(target_database < DATABASES);
-        self.before_change(source);
+        self.save_before_change(source);
         // Removed before it is put: two records must never name one slot.
         let removed = self.database().entries().map(|index| index.remove(source));
         let Some(stored) = removed.transpose()?.flatten() else {
@@ -787,24 +395,6 @@ impl<'c> DatabaseKeys<'c> {
         Ok(true)
     }
 
-    /// Stores a record, and frees what it replaces.
-    fn put(&mut self, key: &[u8], record: ValueRecord<'_>) -> Result<(), CommandError> {
-        let mut stored = std::mem::take(&mut self.scratch);
-        stored.clear();
-        // Only a key that expires before and after the write can keep its note.
-        let note = match record.expires_at_ms {
-            Some(_) if !self.is_shared() => self.database().read(key, |old| old.note()),
-            _ => Ok(None),
-        };
-        let result = note.map_err(CommandError::from).and_then(|note| {
-            let record = record.keeping_note(note.flatten());
-            record.write(&mut stored);
-            self.put_stored(key, &stored, record.note())
-        });
-        self.scratch = stored;
-        result
-    }
-
     fn put_stored(
         &mut self,
         key: &[u8],
@@ -820,7 +410,7 @@ impl<'c> DatabaseKeys<'c> {
             self.effects.draft.set(self.database, key, Some(stored));
             return Ok(());
         }
-        self.before_change(key);
+        self.save_before_change(key);
         let database = self.database();
         let old = database.entries_or_create()?.insert(key, stored)?;
         match &old {
@@ -844,24 +434,11 @@ impl<'c> DatabaseKeys<'c> {
         Ok(())
     }
 
-    /// Deletes an expired key.
-    fn expire(&mut self, key: &[u8]) -> Result<(), CommandError> {
-        let began = Instant::now();
-        self.remove(key)?;
-        let longest = &mut self.effects.longest_expiry;
-        *longest = began.elapsed().max(*longest);
-        self.keyspace.expired_keys.fetch_add(1, Ordering::Relaxed);
-        // A replay of the log does not look at times.
-        self.log_before(vec![b"DEL".to_vec(), key.to_vec()]);
-        self.happened(key, Class::Expired, "expired");
-        Ok(())
-    }
-
     /// Deletes a key to make room.
     pub fn evict(&mut self, key: &[u8]) -> Result<(), CommandError> {
         self.remove(key)?;
         // A replay of the log does not evict.
-        self.log_before(vec![b"DEL".to_vec(), key.to_vec()]);
+        self.log_before(&[b"DEL".as_slice(), key]);
         self.happened(key, Class::Evicted, "evicted");
         Ok(())
     }
@@ -886,5 +463,86 @@ impl<'c> DatabaseKeys<'c> {
             }
         }
         Ok(notes.len())
+    }
+}
+
+impl<'c> KeyStore<'c> for DatabaseKeys<'c> {
+    #[inline]
+    fn keyspace(&self) -> &'c Keyspace {
+        self.keyspace
+    }
+
+    #[inline]
+    fn database(&self) -> &Database {
+        DatabaseKeys::database(self)
+    }
+
+    #[inline]
+    fn database_number(&self) -> usize {
+        self.database
+    }
+
+    #[inline]
+    fn over_at_ms(&self) -> Option<u64> {
+        self.expires.then_some(self.now_ms)
+    }
+
+    #[inline]
+    fn part(&self) -> (PartOf, &'c [&'c [u8]]) {
+        self.part
+    }
+
+    #[inline]
+    fn is_use(&self) -> bool {
+        self.is_use
+    }
+
+    /// Returns true if the command deletes an expired key that it finds. Shared keys are left to
+    /// [`expire_due`](DatabaseKeys::expire_due).
+    fn may_expire(&self) -> bool {
+        // Observers are notified in the exclusive phase only. If there are any, a key that is found
+        // outside of it is left to the expiry in that phase.
+        let may_tell = self.is_exclusive() || !self.keyspace.is_observed();
+        may_tell && !self.keeps_expired && !self.is_shared()
+    }
+
+    #[inline]
+    fn read_record<R>(
+        &mut self,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, CommandError> {
+        if self.has_draft() {
+            return self.draft_entry(key, read);
+        }
+        match self.database().entries() {
+            Some(entries) => Ok(entries.get(key)?.map(|stored| read(&stored))),
+            None => Ok(None),
+        }
+    }
+
+    fn put(&mut self, key: &[u8], record: ValueRecord<'_>) -> Result<(), CommandError> {
+        let mut stored = std::mem::take(&mut self.scratch);
+        stored.clear();
+        // Only a key that expires before and after the write can keep its note.
+        let note = match record.expires_at_ms {
+            Some(_) if !self.is_shared() => self.database().read(key, |old| old.note()),
+            _ => Ok(None),
+        };
+        let result = note.map_err(CommandError::from).and_then(|note| {
+            let record = record.keeping_note(note.flatten());
+            record.write(&mut stored);
+            self.put_stored(key, &stored, record.note())
+        });
+        self.scratch = stored;
+        result
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<bool, CommandError> {
+        DatabaseKeys::remove(self, key)
+    }
+
+    fn before_change(&mut self, key: &[u8], _slot: ObjectSlot) {
+        self.save_before_change(key);
     }
 }

@@ -38,6 +38,7 @@ pub mod slots;
 pub mod snapshot;
 pub mod stripes;
 mod told;
+mod view;
 
 pub use cold::{ColdTiers, Outside};
 pub use cold_notes::ColdNotes;
@@ -51,6 +52,8 @@ pub use index::{DatabaseIndex, Entry, KeyBounds};
 pub use keys::{DatabaseAccess, DatabaseKeys};
 pub use moving::{ValueMove, ValueMoveError};
 pub use record::{RecordPayload, ValueRecord};
+pub use view::KeyView;
+pub(crate) use view::{KeyLedger, KeyStore};
 
 use crate::object::{ObjectLimits, SharedLimits};
 use freeing::ObjectFreeing;

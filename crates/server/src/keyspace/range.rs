@@ -2,7 +2,7 @@
 
 use super::index::{Entry, KeyBounds};
 use super::record::{RecordPayload, ValueRecord};
-use super::{Database, DatabaseKeys, Keyspace};
+use super::{Database, DatabaseKeys, KeyView, Keyspace};
 use crate::error::CommandError;
 use crate::object::{Container, HeapBytes, RedisType};
 use nearfield::{OperationError, ScanDirection};

@@ -1,26 +1,15 @@
 //! The changes of keys that commands report.
 
+use super::view::KeyLedger;
 use super::{Class, DatabaseKeys, KeyspaceEvent};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 impl DatabaseKeys<'_> {
     /// Reports the change of a key: counts it, and notifies observers.
     pub fn changed(&mut self, key: &[u8], class: Class, name: &'static str) {
         self.effects().changes += 1;
         self.happened(key, class, name);
-    }
-
-    /// Collects an event of a key for observers.
-    pub(super) fn happened(&mut self, key: &[u8], class: Class, name: &'static str) {
-        if self.effects().observed {
-            let event = self.event(key, class, name);
-            self.effects().events.push(event);
-        }
-    }
-
-    /// Logs `words` before the command.
-    pub(super) fn log_before(&mut self, words: Vec<Vec<u8>>) {
-        let database = self.database_number();
-        self.effects().before.push((database, words));
     }
 
     /// Reports a change like [`changed`](DatabaseKeys::changed), but does not notify clients that
@@ -45,7 +34,7 @@ impl DatabaseKeys<'_> {
         }
     }
 
-    pub(super) fn event(&mut self, key: &[u8], class: Class, name: &'static str) -> KeyspaceEvent {
+    fn event(&mut self, key: &[u8], class: Class, name: &'static str) -> KeyspaceEvent {
         KeyspaceEvent {
             class,
             name,
@@ -53,6 +42,51 @@ impl DatabaseKeys<'_> {
             key: key.to_vec(),
             origin: self.effects().origin,
             is_change: true,
+        }
+    }
+}
+
+impl KeyLedger for DatabaseKeys<'_> {
+    #[inline]
+    fn count_lookup(&mut self, is_hit: bool) {
+        let keyspace = self.keyspace();
+        let counter = match is_hit {
+            true => &keyspace.hits,
+            false => &keyspace.misses,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn count_expired_key(&mut self, began: Instant) {
+        let expired = &self.keyspace().expired_keys;
+        expired.fetch_add(1, Ordering::Relaxed);
+        let longest = &mut self.effects().longest_expiry;
+        *longest = began.elapsed().max(*longest);
+    }
+
+    fn count_expired_fields(&mut self, fields: usize) {
+        let expired = &self.keyspace().expired_fields;
+        expired.fetch_add(fields as u64, Ordering::Relaxed);
+    }
+
+    fn log_before<W: AsRef<[u8]>>(&mut self, words: &[W]) {
+        let words = words.iter().map(|word| word.as_ref().to_vec()).collect();
+        let database = self.database_number();
+        self.effects().before.push((database, words));
+    }
+
+    #[inline]
+    fn happened(&mut self, key: &[u8], class: Class, name: &'static str) {
+        if self.effects().observed {
+            let event = self.event(key, class, name);
+            self.effects().events.push(event);
+        }
+    }
+
+    fn happened_last(&mut self, key: &[u8], class: Class, name: &'static str) {
+        if self.effects().observed {
+            let event = self.event(key, class, name);
+            self.effects().last_events.push(event);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::client::ClientSession;
 use crate::keyspace::snapshot::value;
-use crate::keyspace::{DatabaseAccess, DatabaseKeys, Databases, Effects};
+use crate::keyspace::{DatabaseAccess, DatabaseKeys, Databases, Effects, KeyView};
 use crate::log::Damage;
 use crate::log::frame::{
     AppendLogItem, Behind, Frames, LogTag, OPENING_BYTES, ends_in_zeros, find_later_frames, opening,

@@ -71,10 +71,10 @@ pub fn select(out: &mut Vec<u8>, database: usize) {
 }
 
 /// Appends a command of these words.
-pub fn words(out: &mut Vec<u8>, words: &[&[u8]]) {
+pub fn words<W: AsRef<[u8]>>(out: &mut Vec<u8>, words: &[W]) {
     array(out, words.len());
     for bytes in words {
-        word(out, bytes);
+        word(out, bytes.as_ref());
     }
 }
 

@@ -100,7 +100,7 @@ impl KeyspaceWalk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keyspace::{DatabaseAccess, DatabaseKeys, Effects, Home, Keyspace};
+    use crate::keyspace::{DatabaseAccess, DatabaseKeys, Effects, Home, KeyView, Keyspace};
 
     #[test]
     fn each_round_meets_each_key_and_each_node_once() {

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::config::{Durability, ServerOptions};
-use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects};
+use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects, KeyView};
 use nearfield_server::log::manifest::Manifest;
 use nearfield_server::log::{Damage, LogSyncPolicy};
 use nearfield_server::object::{Container, Hash, ListObject, Set, SortedSet};

@@ -6,7 +6,7 @@
 use nearfield_server::clock::now_ms;
 use nearfield_server::config::ServerOptions;
 use nearfield_server::eviction::MaxmemoryPolicy;
-use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects};
+use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects, KeyView};
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::redis::RedisPeerProcess;

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects};
+use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects, KeyView};
 use nearfield_server_testkit::connection::{PATIENCE, TestkitConnection};
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;

@@ -9,7 +9,7 @@ use nearfield_server::command::{CommandAccount, invoke};
 use nearfield_server::commands::TABLE;
 use nearfield_server::config::{Durability, ServerOptions};
 use nearfield_server::keyspace::notes::Note;
-use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects, Home, Keyspace};
+use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects, Home, KeyView, Keyspace};
 use nearfield_server::resp::{Protocol, RespReply};
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::folder::TestkitFolder;

@@ -3,6 +3,7 @@
 use crate::command::{Answer, CommandCall, integer, is};
 use crate::commands::string::{clamped_part, part};
 use crate::error::CommandError;
+use crate::keyspace::KeyView;
 use crate::number::parse_integer;
 use std::ops::Range;
 

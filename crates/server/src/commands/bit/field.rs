@@ -3,7 +3,7 @@
 use super::{locate, position};
 use crate::command::{Answer, CommandCall, integer, is};
 use crate::error::CommandError;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, KeyView};
 
 /// The type and place of an integer.
 #[derive(Clone, Copy, Debug)]

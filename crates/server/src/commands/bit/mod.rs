@@ -7,7 +7,7 @@ mod operation;
 use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup};
 use crate::commands::string::STRING_BYTES_MAX;
 use crate::error::CommandError;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, KeyView};
 use crate::number::parse_integer;
 
 const GROUP: CommandGroup = CommandGroup::String;

@@ -3,7 +3,7 @@
 use crate::command::parts::different;
 use crate::command::{Answer, CommandCall, is};
 use crate::error::CommandError;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, KeyView};
 use crate::steps;
 
 pub(super) fn bitop(call: &mut CommandCall<'_>) -> Answer {

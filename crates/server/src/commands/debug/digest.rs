@@ -6,7 +6,7 @@
 use crate::command::{Answer, CommandCall};
 use crate::error::CommandError;
 use crate::hexadecimal::hex;
-use crate::keyspace::{DATABASES, DatabaseKeys, KeyMetadata};
+use crate::keyspace::{DATABASES, DatabaseKeys, KeyMetadata, KeyView};
 use crate::object::{RedisType, StoredObject, StreamId};
 use sha1::{Digest as _, Sha1};
 use std::ops::Bound;

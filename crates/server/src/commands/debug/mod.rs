@@ -9,7 +9,7 @@ use crate::commands::generic::{encoding, payload};
 use crate::commands::server::persistence::{debug_loadaof, debug_reload};
 use crate::config::memory;
 use crate::error::CommandError;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, KeyView};
 use crate::number::{parse_double, parse_integer};
 use crate::singly::SequentialReason;
 use std::sync::atomic::Ordering;

@@ -3,7 +3,7 @@
 use super::{SAME_OBJECT, database_number};
 use crate::command::{Answer, CommandCall, is};
 use crate::error::CommandError;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, KeyView};
 
 pub(super) fn copy(call: &mut CommandCall<'_>) -> Answer {
     let (source, target) = (call.args[1], call.args[2]);

@@ -3,7 +3,7 @@
 use crate::command::{Answer, CommandCall, is};
 use crate::error::CommandError;
 use crate::keyspace::snapshot::value::put;
-use crate::keyspace::{Class, DatabaseKeys, KeyMetadata};
+use crate::keyspace::{Class, DatabaseKeys, KeyMetadata, KeyView};
 use crate::object::StoredObject;
 use crate::rdb::{self, RdbError, RdbValue};
 use hashbrown::HashSet;

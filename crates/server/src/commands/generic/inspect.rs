@@ -3,8 +3,8 @@
 use super::GROUP;
 use crate::command::{Answer, CommandCall, CommandDefinition, Flags};
 use crate::error::CommandError;
-use crate::keyspace::DatabaseKeys;
 use crate::keyspace::record::INLINE_BYTES_MAX;
+use crate::keyspace::{DatabaseKeys, KeyView};
 use crate::number::parse_integer;
 use crate::object::RedisType;
 use crate::object::node::counts;

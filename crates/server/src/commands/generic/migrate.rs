@@ -4,7 +4,7 @@ use super::payload;
 use crate::blocking::{BlockedClient, Wait, WaitLine};
 use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags, integer, is};
 use crate::error::CommandError;
-use crate::keyspace::{Class, DatabaseKeys};
+use crate::keyspace::{Class, DatabaseKeys, KeyView};
 use crate::migration::{ATTEMPTS, MigrationError, MigrationTarget, Parcel, Shipment};
 use std::time::Duration;
 

@@ -19,7 +19,7 @@ use crate::command::{
     small_integer,
 };
 use crate::error::CommandError;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, KeyView};
 
 const GROUP: CommandGroup = CommandGroup::Generic;
 

@@ -3,7 +3,7 @@
 use crate::command::{Answer, CommandCall};
 use crate::glob::end_of_prefix;
 use crate::keyspace::record::ValueRecord;
-use crate::keyspace::{DatabaseIndex, DatabaseKeys};
+use crate::keyspace::{DatabaseIndex, DatabaseKeys, KeyView};
 use nearfield::OperationError;
 use rand::RngExt;
 use std::ops::Bound;

@@ -6,7 +6,7 @@ use crate::commands::TABLE;
 use crate::commands::hash::one_field;
 use crate::commands::string::part;
 use crate::error::CommandError;
-use crate::keyspace::{Class, DatabaseKeys};
+use crate::keyspace::{Class, DatabaseKeys, KeyView};
 use crate::number::parse_double;
 use crate::object::{Container, Hash, ListObject, RedisType, StoredObject};
 use nearfield_tiers::AccountedHeap;

@@ -10,6 +10,7 @@ use crate::command::{
 };
 use crate::commands::sorted_set::{self, ZaddOptions};
 use crate::error::CommandError;
+use crate::keyspace::KeyView;
 use crate::number::parse_double;
 use crate::object::SortedSet;
 use crate::resp::RespReply;

@@ -6,6 +6,7 @@ use super::{distance, longitude_and_latitude};
 use crate::command::{Answer, CommandCall};
 use crate::commands::sorted_set::range::store;
 use crate::error::CommandError;
+use crate::keyspace::KeyView;
 use crate::object::{Container, SortedSet};
 use crate::resp::RespReply;
 use nearfield_tiers::AccountedHeap;

@@ -6,7 +6,7 @@
 use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, is};
 use crate::commands::generic::expiry::{Conditions, ExpiryTimeUnit};
 use crate::error::{CommandError, shown};
-use crate::keyspace::Class;
+use crate::keyspace::{Class, KeyView};
 use crate::number::parse_integer;
 use crate::object::node::counts;
 use crate::object::{FIELD_TIME_MS_MAX, Hash, ObjectPart, RedisType};

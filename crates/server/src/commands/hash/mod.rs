@@ -9,7 +9,7 @@ use crate::command::{
     Answer, CommandCall, CommandDefinition, CommandGroup, PlannedCommand, Touch, is,
 };
 use crate::error::CommandError;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, KeyView};
 use crate::long_double::LongDouble;
 use crate::number::parse_integer;
 use crate::object::node::counts;

@@ -4,6 +4,7 @@ use super::registers::REGISTERS;
 use super::value::{self, HyperLogLogForm};
 use super::{Answer, CommandCall, is, sparse};
 use crate::error::{CommandError, shown};
+use crate::keyspace::KeyView;
 use std::fmt::Write;
 
 pub(super) fn pfdebug(call: &mut CommandCall<'_>) -> Answer {

@@ -10,7 +10,7 @@ use crate::command::{
     Answer, CommandCall, CommandDefinition, CommandGroup, Flags, PlannedCommand, Touch, is,
 };
 use crate::error::CommandError;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, KeyView};
 use crate::object::HeapBytes;
 use crate::steps;
 use registers::{REGISTERS, estimate, place};

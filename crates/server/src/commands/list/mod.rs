@@ -7,7 +7,7 @@ use crate::command::{
     Answer, CommandCall, CommandDefinition, CommandGroup, PlannedCommand, Touch, integer, is,
 };
 use crate::error::CommandError;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, KeyView};
 use crate::number::parse_integer;
 use crate::object::node::counts;
 use crate::object::{ListObject, ObjectLimits, ObjectPart};

@@ -5,7 +5,7 @@ use crate::command::help::help;
 use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags, integer, is};
 use crate::error::CommandError;
 use crate::info::memory::Figures;
-use crate::keyspace::Outside;
+use crate::keyspace::{KeyView, Outside};
 use crate::object::node::counts;
 use nearfield_tiers::ColdPlace;
 

@@ -6,7 +6,7 @@ use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, integ
 use crate::commands::sorted_set::algebra::card_limit;
 use crate::commands::sorted_set::range::store;
 use crate::error::CommandError;
-use crate::keyspace::KeyMetadata;
+use crate::keyspace::{KeyMetadata, KeyView};
 use crate::object::{Container, RedisType, Set, StoredObject};
 use crate::steps;
 use hashbrown::HashSet;

@@ -8,7 +8,7 @@ use crate::command::parts::{
 };
 use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, PlannedCommand, Touch};
 use crate::error::CommandError;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, KeyView};
 use crate::object::Set;
 use nearfield_tiers::AccountedHeap;
 

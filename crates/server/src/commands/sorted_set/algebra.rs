@@ -5,7 +5,7 @@ use super::range::store;
 use crate::command::arguments::{Words, count};
 use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, is};
 use crate::error::CommandError;
-use crate::keyspace::KeyMetadata;
+use crate::keyspace::{KeyMetadata, KeyView};
 use crate::number::parse_double;
 use crate::object::{RedisType, SortedSet, StoredObject};
 use hashbrown::HashMap;

@@ -11,7 +11,7 @@ use crate::command::{
     Answer, CommandCall, CommandDefinition, CommandGroup, PlannedCommand, Touch, is,
 };
 use crate::error::CommandError;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, KeyView};
 use crate::number::{format_double, parse_double};
 use crate::object::{ObjectLimits, SortedSet};
 use nearfield_tiers::AccountedHeap;

@@ -6,7 +6,7 @@ use crate::command::arguments::{count, counted_keys, timeout_ms};
 use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags, is};
 use crate::commands::list::blocking::mpop_count;
 use crate::error::CommandError;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, KeyView};
 use crate::object::SortedSet;
 use nearfield_tiers::AccountedHeap;
 

@@ -3,7 +3,7 @@
 use crate::command::arguments::positions;
 use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, integer, is};
 use crate::error::CommandError;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, KeyView};
 use crate::number::parse_double;
 use crate::object::{Container, RedisType, SortedSet};
 use nearfield_tiers::AccountedHeap;

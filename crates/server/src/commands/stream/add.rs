@@ -5,7 +5,7 @@ use super::id::{StreamIdArgument, new_id, strict};
 use super::trim::TrimArguments;
 use crate::command::{Answer, CommandCall, CommandDefinition, is};
 use crate::error::CommandError;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, KeyView};
 use crate::object::{StreamId, StreamObject};
 
 pub const COMMANDS: &[CommandDefinition] = &[

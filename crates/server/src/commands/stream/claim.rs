@@ -6,7 +6,7 @@ use super::id::{start, strict};
 use super::range::{put_entry, put_id};
 use crate::command::{Answer, CommandCall, CommandDefinition, integer, is};
 use crate::error::CommandError;
-use crate::keyspace::{Class, Effects};
+use crate::keyspace::{Class, Effects, KeyView};
 use crate::number::parse_integer;
 use crate::object::stream::{ConsumerGroup, PendingStreamEntry};
 use crate::object::{StreamId, StreamObject};

@@ -6,7 +6,7 @@ use crate::carried;
 use crate::command::help::help;
 use crate::command::{Answer, CommandCall, CommandDefinition, integer, is};
 use crate::error::{CommandError, shown};
-use crate::keyspace::Class;
+use crate::keyspace::{Class, KeyView};
 use crate::object::{Container, StreamId, StreamObject};
 
 pub const COMMANDS: &[CommandDefinition] = &[

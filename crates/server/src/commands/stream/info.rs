@@ -6,6 +6,7 @@ use super::range::{put_entry, put_id};
 use crate::command::help::help;
 use crate::command::{Answer, CommandCall, CommandDefinition, Flags, integer, is};
 use crate::error::CommandError;
+use crate::keyspace::KeyView;
 use crate::object::stream::{ConsumerGroup, NEVER_ACTIVE, StreamCounters, StreamEntry};
 use crate::object::{StreamId, StreamObject};
 use crate::resp::RespReply;

@@ -6,6 +6,7 @@ use super::id::{end, start};
 use super::range::put_id;
 use crate::command::{Answer, CommandCall, CommandDefinition, integer, is};
 use crate::error::CommandError;
+use crate::keyspace::KeyView;
 use crate::object::stream::{ConsumerGroup, PendingStreamEntry};
 use crate::object::{StreamId, StreamObject};
 use crate::resp::RespReply;

@@ -4,6 +4,7 @@ use super::GROUP;
 use super::id::{end, start};
 use crate::command::{Answer, CommandCall, CommandDefinition, integer, is};
 use crate::error::CommandError;
+use crate::keyspace::KeyView;
 use crate::object::stream::StreamEntry;
 use crate::object::{StreamId, StreamObject};
 use crate::resp::RespReply;

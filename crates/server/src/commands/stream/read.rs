@@ -10,7 +10,7 @@ use super::range::{put_entry, put_id};
 use crate::blocking::WaitLine;
 use crate::command::{Answer, CommandCall, CommandDefinition, Flags};
 use crate::error::CommandError;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, KeyView};
 use crate::object::stream::PendingStreamEntry;
 use crate::object::{Container, StreamId, StreamObject};
 use crate::resp::reply::Mark;

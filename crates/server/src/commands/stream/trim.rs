@@ -4,7 +4,7 @@ use super::GROUP;
 use super::id::any;
 use crate::command::{Answer, CommandCall, CommandDefinition, integer, is};
 use crate::error::CommandError;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, KeyView};
 use crate::object::StreamObject;
 use crate::object::stream::{Trim, TrimBound};
 

@@ -2,6 +2,7 @@
 
 use crate::command::{Answer, CommandCall, integer, is};
 use crate::error::CommandError;
+use crate::keyspace::KeyView;
 use crate::steps;
 use std::sync::atomic::Ordering::Relaxed;
 

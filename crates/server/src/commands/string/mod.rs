@@ -8,7 +8,7 @@ use crate::command::{
     Answer, CommandCall, CommandDefinition, CommandGroup, Flags, PlannedCommand, Touch, Usual,
 };
 use crate::error::CommandError;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, KeyView};
 
 const GROUP: CommandGroup = CommandGroup::String;
 

@@ -1,7 +1,7 @@
 //! The conversion of values between the keyspace and snapshots.
 
 use crate::error::CommandError;
-use crate::keyspace::DatabaseKeys;
+use crate::keyspace::{DatabaseKeys, KeyView};
 use crate::object::{
     ColdNodeError, Container, Hash, ListObject, Set, SortedSet, StoredObject, StreamObject,
 };

@@ -624,11 +624,13 @@ impl CommandRound {
                         words.extend(self.sent.words.iter().map(|&word| batch.staged(word)));
                     }
                     let args = words.get(pending.words(kind)).unwrap_or_default();
+                    let first = pending.first as usize;
                     let keys = InBatch {
                         keyspace: &server.keyspace,
                         database,
                         batch,
-                        first: pending.first as usize,
+                        first,
+                        operation: first,
                         folded: self.needs.fold.then_some(&mut self.folded),
                         ledger: &mut self.ledger,
                         writes,
