@@ -16,7 +16,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct ColdNotes {
     /// Number of notes, read without the lock: most calls find none.
     count: AtomicUsize,
-    notes: Mutex<HashMap<ColdPlace, FieldNote>>,
+    notes: Mutex<HashMap<ColdPlace, ColdNote>>,
+}
+
+#[derive(Debug)]
+struct ColdNote {
+    /// The time at which the first field of the hash expires, or before.
+    time_ms: u64,
+    /// The note that leads to the hash, which is later if the hash could not be read.
+    note: FieldNote,
 }
 
 impl ColdNotes {
@@ -24,6 +32,7 @@ impl ColdNotes {
     /// Replaces an earlier note of the place.
     pub fn set(&self, place: ColdPlace, notes: &Arc<FieldNotes>, time_ms: u64, key: &[u8]) {
         let note = notes.add(time_ms, key);
+        let note = ColdNote { time_ms, note };
         let mut notes = self.notes.lock();
         debug_assert_eq!(self.count.load(Ordering::Relaxed), notes.len());
         let before = notes.insert(place, note);
@@ -31,6 +40,28 @@ impl ColdNotes {
         // The drop of a note takes the lock of its database's notes.
         drop(notes);
         drop(before);
+    }
+
+    /// Moves the note of the hash of `key` at a place, which cannot be read, to `until_ms`. The
+    /// fields of the hash are due as before. Returns false if the place has no note.
+    pub fn postpone(
+        &self,
+        place: ColdPlace,
+        notes: &Arc<FieldNotes>,
+        until_ms: u64,
+        key: &[u8],
+    ) -> bool {
+        let mut note = notes.add(until_ms, key);
+        let mut notes = self.notes.lock();
+        let noted = notes.get_mut(&place);
+        let is_noted = noted.is_some();
+        noted
+            .into_iter()
+            .for_each(|noted| std::mem::swap(&mut noted.note, &mut note));
+        // The drop of a note takes the lock of its database's notes.
+        drop(notes);
+        drop(note);
+        is_noted
     }
 
     /// Removes the note of a place that is given up, if there is one.
@@ -56,7 +87,7 @@ impl ColdNotes {
     /// Returns when the first field of the hash at the place expires, or a time before that; `None`
     /// if no field expires.
     pub fn time_ms(&self, place: ColdPlace) -> Option<u64> {
-        self.notes.lock().get(&place).map(FieldNote::time_ms)
+        self.notes.lock().get(&place).map(|noted| noted.time_ms)
     }
 
     /// Returns true if there may be expired fields.

@@ -57,6 +57,10 @@ fn take_due(
 /// *Assumed*.
 const FIELDS_PER_READ: usize = 20;
 
+/// The time after which the cycle reads a hash again that it could not read: rarely, because each
+/// read is an error in the log of the server.
+const UNREAD_PAUSE_MS: u64 = 60_000;
+
 /// The number of words before the fields in the `HDEL` command of [`take_due`].
 const WORDS_BEFORE: usize = 2;
 
@@ -149,20 +153,37 @@ impl DatabaseKeys<'_> {
             }
             let found = self.peek(&note.key)?;
             if let Some(hash) = found.filter(|found| may_be_due(self, found)) {
-                let was_cold = matches!(hash.outside, Some(Outside::Place(_)));
                 match expire_fields_of(self, &note.key, &hash, limit - fields) {
                     Ok(removed) => fields += removed,
-                    // A hash that cannot be read stays. No command sees its expired fields, and a
-                    // command that changes the hash gets the reason as its error.
-                    Err(_) if was_cold => {}
-                    Err(error) => return Err(error),
+                    Err(error) => self.postpone(&note.key, &hash, error)?,
                 }
+                let was_cold = matches!(hash.outside, Some(Outside::Place(_)));
                 fields += FIELDS_PER_READ * usize::from(was_cold);
             }
             // A hash that still has this key has got another note meanwhile.
             notes.remove(note);
         }
         Ok(fields.max(due.len()))
+    }
+
+    /// Makes the cycle return later to a hash whose expired fields it could not remove. No command
+    /// sees these fields meanwhile, and a command that changes the hash gets the reason as its
+    /// error.
+    ///
+    /// # Errors
+    /// `error`, if the hash is in memory.
+    fn postpone(
+        &self,
+        key: &[u8],
+        hash: &KeyMetadata,
+        error: CommandError,
+    ) -> Result<(), CommandError> {
+        let (all, notes) = (&self.keyspace().cold_notes, self.database().field_notes());
+        let until_ms = self.field_time_ms().saturating_add(UNREAD_PAUSE_MS);
+        match hash.outside {
+            Some(Outside::Place(place)) if all.postpone(place, notes, until_ms, key) => Ok(()),
+            _ => Err(error),
+        }
     }
 
     /// Notes the hash of a renamed key under its new name.

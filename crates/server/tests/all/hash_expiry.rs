@@ -200,7 +200,7 @@ fn run_at(server: &ServerCore, client: &mut ClientSession, command: &str, now_ms
 }
 
 /// Returns the number of fields that the cycle removes from a database at a given time.
-fn expire_at(server: &ServerCore, database: usize, now_ms: u64) -> u64 {
+pub(crate) fn expire_at(server: &ServerCore, database: usize, now_ms: u64) -> u64 {
     let expired = || server.keyspace.expired_fields.load(Ordering::Relaxed);
     let before = expired();
     let mut effects = Effects::default();

@@ -2,6 +2,8 @@
 //! names the key, nothing is lost, and all accounts are exact.
 
 use super::*;
+use crate::hash_expiry::expire_at;
+use nearfield_server::clock::now_ms;
 use nearfield_server_testkit::faulty::{EIO, ENOSPC};
 use nearfield_server_testkit::faulty_tier::{FaultyTierDisk, TierFaults};
 use nearfield_tiers::TierReadRing;
@@ -283,6 +285,53 @@ fn a_node_that_cannot_be_read_names_the_key_and_nothing_changes() {
         ..TierFaults::default()
     });
     assert!(matches!(at.run(&[b"SAVE"]), RespReplyValue::Error(_)));
+}
+
+/// A command alone and a command of a batch fail alike, and the cycle returns to the hash.
+#[test]
+fn expired_fields_of_a_hash_that_cannot_be_read_are_removed_when_it_can() {
+    let at = FaultyTierServer::new(16);
+    let _still = at.server.server.tiering.pause();
+    let server = &at.server.server;
+    server.expires_actively.store(false, Ordering::Relaxed);
+    let hashes = [b"swept", b"batch", b"alone"];
+    for hash in hashes {
+        for field in 0..10 {
+            at.run(&[b"HSET", hash, &name(field), &noise(field, 300)]);
+        }
+        at.run(&[b"HPEXPIRE", hash, b"1", b"FIELDS", b"1", &name(0)]);
+        assert_eq!(at.move_to(hash, b"2"), RespReplyValue::Integer(1));
+    }
+    // The values that are appended last are read from memory.
+    let values = fill(&at);
+    at.check_all(&values, b"2");
+    let noted = || server.keyspace.share()[0].field_notes().len();
+    assert_eq!(noted(), hashes.len());
+    at.set(TierFaults {
+        reads: Some(EIO),
+        ..TierFaults::default()
+    });
+    let script = b"return redis.call('HSET', KEYS[1], ARGV[1], 'v')";
+    let set = |hash: &[u8]| at.run(&[b"HSET", hash, &name(0), b"v"]);
+    let set_alone = |hash: &[u8]| at.run(&[b"EVAL", script, b"1", hash, &name(0)]);
+    let due_ms = now_ms() + 1000;
+    for _ in 0..2 {
+        for error in [set(b"batch"), set_alone(b"alone")].map(|reply| text_of(&reply)) {
+            assert!(error.contains("Input/output error"), "{error}");
+        }
+        assert_eq!(expire_at(server, 0, due_ms), 0);
+        assert_eq!(noted(), hashes.len());
+    }
+    at.set(TierFaults::default());
+    // The field has expired, although the cycle comes later.
+    assert_eq!(set(b"batch"), RespReplyValue::Integer(1));
+    assert_eq!(set_alone(b"alone"), RespReplyValue::Integer(1));
+    assert_eq!(expire_at(server, 0, due_ms), 0);
+    assert_eq!(at.run(&[b"HLEN", b"swept"]), RespReplyValue::Integer(10));
+    assert_eq!(expire_at(server, 0, due_ms + 60_000), 1);
+    assert_eq!(at.run(&[b"HLEN", b"swept"]), RespReplyValue::Integer(9));
+    assert_eq!(noted(), 0);
+    at.check(&values);
 }
 
 /// Other reads do not fail meanwhile, so that the errors are those of the ring.
