@@ -40,6 +40,7 @@ mod operation;
 mod outcome;
 pub mod packed;
 pub mod plan;
+mod time;
 
 pub use batch::{Batch, BatchInput, BatchOutput, EntriesWriter, Outcomes};
 pub use error::OperationError;
@@ -50,3 +51,4 @@ pub use form::{
 pub use index::OrderedIndex;
 pub use operation::{IndexOperation, Previous, ScanBoundsHandle, ScanDirection};
 pub use outcome::{OperationOutcome, StoredOutcome};
+pub use time::VirtualTime;

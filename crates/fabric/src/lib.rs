@@ -20,7 +20,8 @@
 //!
 //! - [`recovery`] holds the protocols by which a client's death neither blocks other clients nor
 //!   loses memory: leases on locks, numbers of owners, redo records, epochs.
-//! - [`transport`] holds the transports: a simulation, shared memory, UCX.
+//! - [`transport`] holds the transports: shared memory, UCX, and a simulation (cargo feature
+//!   `model`).
 //! - [`membership`] lists the nodes, from a list or from etcd.
 
 #![deny(unsafe_code)]

@@ -9,7 +9,7 @@
 //! - [`program`]: code that the verifier has accepted: one iteration of a traversal, which
 //!   terminates and accesses only the node, the scratchpad, a new allocation and its stack.
 //! - [`executor`]: runs code and programs. The interpreter defines their semantics.
-//! - [`modelled`]: programs on models of hardware.
+//! - `modelled` (cargo feature `model`): programs on models of hardware.
 //! - [`compile`]: programs from C, by clang.
 //! - [`traversal`]: the programming model: queries, iterations, and the choice where they run.
 //! - [`node`]: the part that runs at a memory node: address translation, and many traversals on a
@@ -41,6 +41,7 @@
 pub mod compile;
 pub mod executor;
 pub mod isa;
+#[cfg(feature = "model")]
 pub mod modelled;
 pub mod net;
 pub mod node;

@@ -18,6 +18,5 @@ pub mod accelerator;
 pub mod dram;
 pub mod modules;
 pub mod network;
-mod time;
 
-pub use time::VirtualTime;
+pub use nearfield_core::VirtualTime;

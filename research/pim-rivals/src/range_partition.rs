@@ -7,8 +7,9 @@
 
 use crate::hashed_skip_list::HashedSkipList;
 use nearfield_core::{Batch, OperationError, OrderedIndex, Words};
-use nearfield_hardware::modules::HostWork;
-use nearfield_pim::device::{Module, ModuleDevice, ModuleProgram, ProgramFault, WorkMeter};
+use nearfield_pim::device::{
+    HostWork, Module, ModuleDevice, ModuleProgram, ProgramFault, WorkMeter,
+};
 use nearfield_pim::dispatch::directory::{PartitionDirectory, WordPartition};
 use nearfield_pim::dispatch::kernel::{self, PartitionLists};
 use nearfield_pim::dispatch::plan::{ModuleTaskPlan, Replica, refused};

@@ -1,8 +1,7 @@
 //! Counters of a device.
 
-use super::Answered;
-use nearfield_hardware::VirtualTime;
-use nearfield_hardware::modules::Totals;
+use super::{Answered, ProgramWork};
+use nearfield_core::VirtualTime;
 
 /// Sums over rounds. For worker threads, the times and the work of programs are zero.
 #[derive(Clone, Debug, Default)]
@@ -10,7 +9,7 @@ pub struct DeviceCounters {
     /// Number of rounds.
     pub rounds: u64,
     /// The work of programs in all modules.
-    pub work: Totals,
+    pub work: ProgramWork,
     /// Bytes of content sent to modules, and of content sent back.
     pub useful_bytes: [u64; 2],
     /// Bytes that were transferred for that. They are more, because a transfer moves the same

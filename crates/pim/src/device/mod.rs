@@ -49,6 +49,7 @@ mod model;
 mod module;
 #[cfg(test)]
 mod tests;
+mod work;
 mod workers;
 
 pub use bank::{BankFull, ModuleBank};
@@ -56,9 +57,8 @@ pub use counters::DeviceCounters;
 #[cfg(feature = "model")]
 pub use model::Model;
 pub use module::{Module, ModuleProgram, ProgramFault, WorkMeter};
+pub use work::{HostWork, ProgramWork};
 pub use workers::Workers;
-
-use nearfield_hardware::modules::HostWork;
 
 /// The reason why a round was not begun.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,10 +2,10 @@
 
 use super::counters::DeviceCounters;
 use super::module::{Module, ModuleProgram, WorkMeter, run_in};
-use super::{Answered, ModuleBank, ModuleDevice, RoundError, check};
-use nearfield_hardware::VirtualTime;
+use super::{Answered, HostWork, ModuleBank, ModuleDevice, ProgramWork, RoundError, check};
+use nearfield_core::VirtualTime;
 use nearfield_hardware::modules::{
-    HostWork, ModuleAccount, ModuleParameters, ModuleTransferDirection,
+    ModuleAccount, ModuleHostTimes, ModuleParameters, ModuleTransferDirection,
 };
 
 /// Least number of input words of a round for which threads are started. With less, starting them
@@ -35,48 +35,102 @@ struct RoundClock {
 
 /// The result of a program in a module: its output, and its accounts, indexed by
 /// `RoundClock::account`.
-type Done = (Answered, Vec<ModuleAccount>);
+type Done = (Answered, Vec<ProgramAccount>);
+
+/// The work of a program, and its time by one set of parameters.
+#[derive(Clone, Debug)]
+struct ProgramAccount {
+    work: ProgramWork,
+    time: ModuleAccount,
+}
+
+impl ProgramAccount {
+    fn new(parameters: &ModuleParameters) -> ProgramAccount {
+        ProgramAccount {
+            work: ProgramWork::default(),
+            time: ModuleAccount::new(parameters),
+        }
+    }
+}
 
 /// A meter that counts a program's work in several accounts, one for each set of parameters.
-impl WorkMeter for Vec<ModuleAccount> {
+impl WorkMeter for Vec<ProgramAccount> {
     const HAS_CACHES: bool = false;
 
     fn begin(&mut self, number: usize) {
-        self.iter_mut().for_each(|account| account.begin(number));
+        for account in self {
+            account.time.begin(number);
+        }
     }
 
     fn instructions(&mut self, count: u64) {
-        self.iter_mut()
-            .for_each(|account| account.instructions(count));
+        for account in self {
+            account.work.instructions += count;
+            account.time.instructions(count);
+        }
     }
 
     fn read(&mut self, bytes: u64) {
-        self.iter_mut().for_each(|account| account.read(bytes));
+        for account in self {
+            account.work.reads += account.time.read(bytes);
+            account.work.bytes += bytes;
+        }
     }
 
     fn write(&mut self, bytes: u64) {
-        self.iter_mut().for_each(|account| account.write(bytes));
+        for account in self {
+            account.work.writes += account.time.write(bytes);
+            account.work.bytes += bytes;
+        }
     }
 
     fn compare(&mut self) {
-        self.iter_mut().for_each(ModuleAccount::compare);
+        for account in self {
+            account.work.compares += 1;
+        }
     }
 
     fn hop(&mut self) {
-        self.iter_mut().for_each(ModuleAccount::hop);
+        for account in self {
+            account.work.hops += 1;
+        }
+    }
+}
+
+impl HostWork {
+    /// Returns the time that the host takes if its threads share the work evenly.
+    ///
+    /// ```
+    /// use nearfield_hardware::modules::ModulePreset;
+    /// use nearfield_pim::device::HostWork;
+    ///
+    /// let parameters = ModulePreset::UpmemMeasured.parameters();
+    /// let work = HostWork { probes: 3200, ..HostWork::default() };
+    /// assert_eq!(work.time(&parameters.host).as_nanoseconds(), 5500.0);
+    /// ```
+    pub fn time(&self, host: &ModuleHostTimes) -> VirtualTime {
+        let each = [
+            (self.probes, host.probe),
+            (self.words, host.word),
+            (self.sorted, host.sorted),
+        ];
+        // The product of a count and a time may exceed 64 bits.
+        let picoseconds = each.map(|(count, time)| count as f64 * time.as_picoseconds() as f64);
+        let shared = picoseconds.iter().sum::<f64>() / host.threads;
+        VirtualTime::from_picoseconds(shared.round() as u64)
     }
 }
 
 impl RoundClock {
     /// Counts a round: the work of modules, and the bytes that each received and sent back.
-    fn round(&mut self, accounts: &[Vec<ModuleAccount>], moved: &[Vec<u64>; 2]) {
+    fn round(&mut self, accounts: &[Vec<ProgramAccount>], moved: &[Vec<u64>; 2]) {
         // All modules run at once, so a round takes as long as its slowest. Energy needs the sum.
         let mut longest = VirtualTime::ZERO;
         for account in accounts.iter().filter_map(|of| of.get(self.account)) {
-            let took = self.parameters.kernel(account);
+            let took = self.parameters.kernel(&account.time);
             longest = longest.max(took);
             self.counters.kernels += took;
-            self.counters.work.add(&account.totals());
+            self.counters.work.add(&account.work);
         }
         self.counters.kernel += longest;
         self.counters.launch += self.parameters.launch;
@@ -194,11 +248,11 @@ impl Model {
         // Each thread gets adjacent modules, so that inputs can be split into slices without
         // copying.
         let each = self.banks.len().div_ceil(threads).max(1);
-        let mut fresh = vec![ModuleAccount::new(&self.clock.parameters)];
+        let mut fresh = vec![ProgramAccount::new(&self.clock.parameters)];
         for clock in &self.others {
             // Clocks that share an account have a smaller index here, and add none.
             if clock.account == fresh.len() {
-                fresh.push(ModuleAccount::new(&clock.parameters));
+                fresh.push(ProgramAccount::new(&clock.parameters));
             }
         }
         let fresh = &fresh;
@@ -253,7 +307,7 @@ impl ModuleDevice for Model {
         check(&inputs, self.banks.len(), bank_bytes)?;
         let done = self.run(&program, &inputs);
         debug_assert_eq!(done.len(), inputs.len(), "each module has run");
-        let (outputs, accounts): (Vec<Answered>, Vec<Vec<ModuleAccount>>) =
+        let (outputs, accounts): (Vec<Answered>, Vec<Vec<ProgramAccount>>) =
             done.into_iter().unzip();
         let sent = inputs.iter().map(|words| words.len() as u64 * 8);
         let received = outputs.iter().map(|words| match words {
@@ -272,7 +326,7 @@ impl ModuleDevice for Model {
 
     fn at_host(&mut self, work: &HostWork) {
         for clock in std::iter::once(&mut self.clock).chain(&mut self.others) {
-            clock.counters.host += clock.parameters.host_time(work);
+            clock.counters.host += work.time(&clock.parameters.host);
         }
     }
 

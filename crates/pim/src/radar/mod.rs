@@ -25,7 +25,7 @@ pub use options::{RadarOptions, SubrangePlacement};
 pub use program::SubrangeStructure;
 pub use skew::Price;
 
-use crate::device::{ModuleDevice, RoundError};
+use crate::device::{HostWork, ModuleDevice, RoundError};
 use crate::dispatch::directory::{PartitionDirectory, PartitionPlace, WordPartition};
 use crate::dispatch::plan::{ModuleTaskPlan, NOBODY, refused};
 use crate::dispatch::routing::BatchRouting;
@@ -36,7 +36,6 @@ use homes::{fresh, place};
 use nearfield_core::{
     Batch, BatchInput, IndexOperation, OperationError, OperationOutcome, OrderedIndex, Words,
 };
-use nearfield_hardware::modules::HostWork;
 use program::RadarProgram;
 use redistribute::SubrangeMoves;
 use replicas::Replicas;

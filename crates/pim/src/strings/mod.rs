@@ -20,13 +20,12 @@ mod plan;
 mod program;
 mod task;
 
-use crate::device::{HostModule, ModuleDevice};
+use crate::device::{HostModule, HostWork, ModuleDevice};
 use crate::dispatch::plan::{OTHERS, refused};
 use balance::BalanceLimits;
 use directory::{StringDirectory, StringPartition};
 use moving::PartitionMoves;
 use nearfield_core::{Batch, ByteStrings, OperationError, OrderedIndex};
-use nearfield_hardware::modules::HostWork;
 use plan::{Lengths, StringTaskPlan};
 use program::PimStringsProgram;
 use std::collections::HashSet;

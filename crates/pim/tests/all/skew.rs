@@ -1,8 +1,8 @@
 //! The loads of modules when operations go to few keys.
 
 use nearfield_core::{Batch, OperationOutcome, OrderedIndex, ScanDirection, Words};
-use nearfield_hardware::modules::{HostWork, ModulePreset};
-use nearfield_pim::device::{Model, ModuleDevice};
+use nearfield_hardware::modules::ModulePreset;
+use nearfield_pim::device::{HostWork, Model, ModuleDevice};
 use nearfield_pim::radar::{Radar, RadarOptions, SubrangeMoveCounts};
 use nearfield_pim::testing::skew::{BATCH, KEYS, MODULES, imbalance, key, load, model, words_sent};
 use rand::rngs::SmallRng;
@@ -397,7 +397,7 @@ fn what_the_host_does_itself_takes_time() {
             probes: 4 * BATCH as u64,
             ..HostWork::default()
         };
-        let least = index.device(|device| device.parameters().host_time(&least));
+        let least = index.device(|device| least.time(&device.parameters().host));
         assert!(after - before >= least, "{:?}", after - before);
     }
 }

@@ -23,11 +23,9 @@
 
 mod account;
 mod energy;
-mod host;
 mod parameters;
 mod transfer;
 
-pub use account::{ModuleAccount, Totals};
-pub use host::HostWork;
+pub use account::ModuleAccount;
 pub use parameters::{Bandwidth, Dma, ModuleHostTimes, ModuleParameters, ModulePreset};
 pub use transfer::ModuleTransferDirection;

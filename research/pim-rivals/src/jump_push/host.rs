@@ -5,8 +5,7 @@ use super::program::JumpPushProgram;
 use super::task::JumpPushTask;
 use super::tower::{Pointer, lower_levels, words};
 use nearfield_core::OperationError;
-use nearfield_hardware::modules::HostWork;
-use nearfield_pim::device::{Answered, ModuleDevice, ModuleProgram};
+use nearfield_pim::device::{Answered, HostWork, ModuleDevice, ModuleProgram};
 use nearfield_pim::dispatch::plan::{refused, unknown};
 
 /// Number of tries of a step without which the list would be inconsistent.

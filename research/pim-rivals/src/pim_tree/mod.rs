@@ -49,8 +49,7 @@ use address::ModuleAddress;
 use nearfield_core::{
     Batch, BatchInput, BatchOutput, IndexOperation, OperationError, OrderedIndex, Words,
 };
-use nearfield_hardware::modules::HostWork;
-use nearfield_pim::device::ModuleDevice;
+use nearfield_pim::device::{HostWork, ModuleDevice};
 use nearfield_pim::dispatch::plan::refused;
 use program::PimTreeProgram;
 use round::{Outbox, PimTreeInbox};

@@ -2,7 +2,7 @@
 //! prediction come first.
 
 use crate::structures::skip_list;
-use nearfield_hardware::VirtualTime;
+use nearfield_core::VirtualTime;
 use std::collections::HashMap;
 
 /// Number of heights of a module that are changed in a batch if the idle time of modules is

@@ -15,7 +15,7 @@ use crate::dispatch::directory::{PartitionDirectory, PartitionPlace};
 use crate::dispatch::plan::NOBODY;
 use crate::dispatch::task::ModuleTask;
 use crate::structures::skip_list::{self, HEIGHT_MAX};
-use nearfield_hardware::VirtualTime;
+use nearfield_core::VirtualTime;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

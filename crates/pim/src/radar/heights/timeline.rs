@@ -1,7 +1,7 @@
 //! The timeline of batches (RADAR, Fig. 7), and the accuracy of predictions.
 
 use crate::device::DeviceCounters;
-use nearfield_hardware::VirtualTime;
+use nearfield_core::VirtualTime;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 

@@ -12,8 +12,8 @@ use crate::harness::Interrupt;
 use crate::report::{MeasurementSetting, NumberOrigin};
 use crate::workload::random;
 use nearfield_core::{Batch, Words};
-use nearfield_hardware::modules::{ModuleParameters, ModulePreset, Totals};
-use nearfield_pim::device::{DeviceCounters, Model, ModuleDevice};
+use nearfield_hardware::modules::{ModuleParameters, ModulePreset};
+use nearfield_pim::device::{DeviceCounters, Model, ModuleDevice, ProgramWork};
 use nearfield_pim::radar::heights::HeightReport;
 use std::sync::Arc;
 use std::time::Duration;
@@ -325,7 +325,7 @@ fn since(after: &DeviceCounters, before: &DeviceCounters) -> DeviceCounters {
     let (work, old) = (after.work, before.work);
     DeviceCounters {
         rounds: after.rounds - before.rounds,
-        work: Totals {
+        work: ProgramWork {
             instructions: work.instructions - old.instructions,
             reads: work.reads - old.reads,
             writes: work.writes - old.writes,

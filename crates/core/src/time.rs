@@ -25,7 +25,7 @@ impl VirtualTime {
     /// Returns the time per event at `rate` events per second.
     ///
     /// ```
-    /// use nearfield_hardware::VirtualTime;
+    /// use nearfield_core::VirtualTime;
     /// assert_eq!(VirtualTime::per_second(1e9), VirtualTime::from_nanoseconds(1));
     /// ```
     pub fn per_second(rate: f64) -> VirtualTime {
