@@ -1,6 +1,6 @@
 //! Arrows between crates point down, as ARCHITECTURE.md draws them.
 
-use super::packages::Package;
+use super::packages::{Dependency, Package};
 use crate::finding::TidyFinding;
 
 /// The crates of the repository on which each crate may depend. Others are refused, so that a new
@@ -9,44 +9,36 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearfield-core", &[]),
     ("nearfield-hotness", &["nearfield-core"]),
     ("nearfield-radix", &["nearfield-core", "nearfield-hotness"]),
-    ("nearfield-hardware", &[]),
-    ("nearfield-fabric", &["nearfield-hardware"]),
-    (
-        "nearfield-offload",
-        &["nearfield-fabric", "nearfield-hardware"],
-    ),
+    (MODELS, &["nearfield-core"]),
+    ("nearfield-fabric", &[MODELS]),
+    ("nearfield-offload", &["nearfield-fabric", MODELS]),
     (
         "nearfield-pool",
         &[
             "nearfield-core",
             "nearfield-fabric",
-            "nearfield-hardware",
+            MODELS,
             "nearfield-hotness",
             "nearfield-offload",
         ],
     ),
     (
         "nearfield-pool-rivals",
-        &["nearfield-fabric", "nearfield-hardware", "nearfield-pool"],
+        &["nearfield-fabric", MODELS, "nearfield-pool"],
     ),
-    ("nearfield-pim", &["nearfield-core", "nearfield-hardware"]),
+    ("nearfield-pim", &["nearfield-core", MODELS]),
     (
         "nearfield-learned",
-        &["nearfield-core", "nearfield-hardware", "nearfield-pim"],
+        &["nearfield-core", MODELS, "nearfield-pim"],
     ),
     (
         "nearfield-pim-rivals",
-        &["nearfield-core", "nearfield-hardware", "nearfield-pim"],
+        &["nearfield-core", MODELS, "nearfield-pim"],
     ),
     ("nearfield-testkit", &["nearfield-core"]),
     (
         FABRIC_TESTKIT,
-        &[
-            "nearfield-fabric",
-            "nearfield-hardware",
-            "nearfield-pool",
-            TESTKIT,
-        ],
+        &["nearfield-fabric", MODELS, "nearfield-pool", TESTKIT],
     ),
     (
         "nearfield",
@@ -69,7 +61,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield",
             "nearfield-core",
             "nearfield-fabric",
-            "nearfield-hardware",
+            MODELS,
             "nearfield-hotness",
             "nearfield-learned",
             "nearfield-offload",
@@ -115,7 +107,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "nearfield",
             "nearfield-fabric",
-            "nearfield-hardware",
+            MODELS,
             "nearfield-lab",
             "nearfield-server",
             "nearfield-tiers",
@@ -126,7 +118,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "nearfield-core",
             "nearfield-fabric",
-            "nearfield-hardware",
+            MODELS,
             "nearfield-offload",
             "nearfield-radix",
             "nearfield-server",
@@ -138,8 +130,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
+/// Models of hardware, which no product compiles.
+const MODELS: &str = "nearfield-hardware";
+/// The feature of products that brings parts on models of hardware, for research and tests.
+const MODEL_FEATURE: &str = "model";
 const FABRIC_TESTKIT: &str = "nearfield-fabric-testkit";
-
 /// Third-party programs, on which no embeddable crate may depend.
 const PEERS: &str = "nearfield-peers";
 /// Trees from papers, on which no embeddable crate may depend.
@@ -186,14 +181,33 @@ pub fn check(packages: &[Package]) -> Vec<TidyFinding> {
                 let reason = format!("{} may not depend on {name}", package.name);
                 findings.push(TidyFinding::new(&package.manifest, 1, reason));
             }
+            if is_product(package) && brings_models(dependency) {
+                let reason = format!(
+                    "{} may use {MODELS} only with its feature {MODEL_FEATURE:?}",
+                    package.name
+                );
+                findings.push(TidyFinding::new(&package.manifest, 1, reason));
+            }
         }
     }
     findings
 }
 
+/// Returns true for a crate that programs embed, or a program for users.
+fn is_product(package: &Package) -> bool {
+    let tools = [TESTKIT, SERVER_TESTKIT, FABRIC_TESTKIT, ATTACK];
+    package.manifest.starts_with("crates") && !tools.contains(&package.name.as_str())
+}
+
+/// Returns true if a package with this dependency compiles models of hardware by default.
+fn brings_models(dependency: &Dependency) -> bool {
+    let has_feature = dependency.features.iter().any(|name| name == MODEL_FEATURE);
+    let is_always = dependency.name == MODELS && !dependency.optional;
+    !dependency.development && (is_always || has_feature)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::packages::Dependency;
     use super::*;
     use std::path::Path;
 
@@ -201,6 +215,8 @@ mod tests {
         let dependencies = dependencies.iter().map(|&(name, development)| Dependency {
             name: name.to_owned(),
             development,
+            optional: false,
+            features: Vec::new(),
         });
         Package {
             name: name.to_owned(),
@@ -253,6 +269,36 @@ mod tests {
             reasons(package("nearfield-radix", &[(TESTKIT, false)])).len(),
             1
         );
+    }
+
+    #[test]
+    fn models_are_behind_a_feature_of_products() {
+        let product = |name: &str, dependency: Dependency| {
+            reasons(Package {
+                manifest: Path::new("crates").join(name).join("Cargo.toml"),
+                dependencies: vec![dependency],
+                ..package(name, &[])
+            })
+            .len()
+        };
+        let models = |development, optional| Dependency {
+            name: MODELS.to_owned(),
+            development,
+            optional,
+            features: Vec::new(),
+        };
+        assert_eq!(product("nearfield-fabric", models(false, false)), 1);
+        assert_eq!(product("nearfield-fabric", models(false, true)), 0);
+        assert_eq!(product("nearfield-pool", models(true, false)), 0);
+        assert_eq!(product(FABRIC_TESTKIT, models(false, false)), 0);
+        let fabric = |development| Dependency {
+            name: "nearfield-fabric".to_owned(),
+            development,
+            optional: false,
+            features: vec![MODEL_FEATURE.to_owned()],
+        };
+        assert_eq!(product("nearfield-pool", fabric(false)), 1);
+        assert_eq!(product("nearfield-pool", fabric(true)), 0);
     }
 
     #[test]

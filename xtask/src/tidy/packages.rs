@@ -16,6 +16,10 @@ pub struct Dependency {
     pub name: String,
     /// True for a dependency of tests, benches and examples only.
     pub development: bool,
+    /// True if only a feature enables it.
+    pub optional: bool,
+    /// The features of it that are enabled.
+    pub features: Vec<String>,
 }
 
 pub struct CargoTarget {
@@ -51,6 +55,8 @@ fn convert(root: &Path, package: cargo_metadata::Package) -> anyhow::Result<Pack
     let dependencies = package.dependencies.iter().map(|dependency| Dependency {
         name: dependency.name.clone(),
         development: dependency.kind == DependencyKind::Development,
+        optional: dependency.optional,
+        features: dependency.features.clone(),
     });
     let targets = package.targets.iter().map(|target| {
         let shipped = [TargetKind::Lib, TargetKind::Bin, TargetKind::ProcMacro];
