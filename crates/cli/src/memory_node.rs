@@ -3,13 +3,13 @@
 use crate::expose::Exposure;
 use crate::offload::{Offload, OffloadMemoryNode, say};
 use clap::Args;
+use nearfield_core::byte_size;
 use nearfield_fabric::NodeId;
 use nearfield_fabric::membership::{
     EtcdMembers, NodeAddress, Registration, RegistrationEvent, Reservation,
 };
 use nearfield_fabric::transport::shm::ShmNode;
 use nearfield_fabric::transport::ucx::UcxNode;
-use nearfield_server::config::memory;
 use parking_lot::FairMutex;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -31,8 +31,9 @@ pub(crate) struct MemoryNodeArguments {
     #[arg(long, value_name = "shm:NAME|ucx:HOST:PORT", value_parser = listen)]
     listen: Listen,
 
-    /// The size of the memory, such as 8gb (2^30 bytes each) or 500mb; rounded up to 4 kb
-    #[arg(long, value_name = "BYTES", value_parser = size)]
+    /// The size of the memory, such as 500mb or 8gb (2^30 bytes each; 8g are 10^9 each); rounded up
+    /// to 4kb
+    #[arg(long, value_name = "BYTES", value_parser = byte_size)]
     size: u64,
 
     /// The number of the node in addresses; nodes that a client uses together need different ones
@@ -98,11 +99,6 @@ fn listen(text: &str) -> Result<Listen, String> {
         Some(("ucx", address)) => Ok(Listen::Ucx(address.to_owned())),
         _ => Err("must begin with shm: or ucx:".to_owned()),
     }
-}
-
-/// Parses a size as in the server's configuration: `1g` is 10^9 bytes, `1gb` is 2^30.
-fn size(text: &str) -> Result<u64, String> {
-    memory(text).ok_or_else(|| "is not an amount of memory such as 8gb or 500mb".to_owned())
 }
 
 /// Serves until a signal arrives. Returns the exit code.

@@ -40,6 +40,7 @@ mod operation;
 mod outcome;
 pub mod packed;
 pub mod plan;
+mod size;
 mod time;
 
 pub use batch::{Batch, BatchInput, BatchOutput, EntriesWriter, Outcomes};
@@ -51,4 +52,5 @@ pub use form::{
 pub use index::OrderedIndex;
 pub use operation::{IndexOperation, Previous, ScanBoundsHandle, ScanDirection};
 pub use outcome::{OperationOutcome, StoredOutcome};
+pub use size::{ByteSizeError, byte_size};
 pub use time::VirtualTime;

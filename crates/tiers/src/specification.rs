@@ -1,5 +1,6 @@
-//! Tiers as a user specifies them, such as `compressed=8G`.
+//! Tiers as a user specifies them, such as `compressed=8gb`.
 
+use nearfield_core::{ByteSizeError, byte_size};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -9,7 +10,7 @@ use std::str::FromStr;
 /// ```
 /// use nearfield_tiers::{Specification, TierKind};
 ///
-/// let tier: Specification = "file:/mnt/ssd=200G".parse()?;
+/// let tier: Specification = "file:/mnt/ssd=200gb".parse()?;
 /// assert_eq!(tier.kind, TierKind::File("/mnt/ssd".into()));
 /// assert_eq!(tier.capacity_bytes, 200 << 30);
 /// # Ok::<(), nearfield_tiers::ParseError>(())
@@ -40,10 +41,12 @@ pub enum TierKind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// The capacity is missing.
-    #[error("tier '{0}': write KIND=SIZE, such as memory=4G, compressed=8G or file:/mnt/ssd=200G")]
+    #[error(
+        "tier '{0}': write KIND=SIZE, such as memory=4gb, compressed=8gb or file:/mnt/ssd=200gb"
+    )]
     NoCapacity(String),
     /// The capacity does not parse.
-    #[error("tier '{tier}': '{size}' is not a size; write a number and K, M, G or T, such as 4G")]
+    #[error("tier '{tier}': '{size}' is not a size; {ByteSizeError}")]
     BadSize {
         /// The whole word.
         tier: String,
@@ -51,7 +54,7 @@ pub enum ParseError {
         size: String,
     },
     /// The capacity is below the minimum of a tier.
-    #[error("tier '{tier}': the least size is {} bytes", MIN_BYTES)]
+    #[error("tier '{tier}': the least size is {}mb", MIN_BYTES >> 20)]
     TooSmall {
         /// The whole word.
         tier: String,
@@ -83,7 +86,7 @@ impl FromStr for Specification {
         let Some((kind, size)) = word.rsplit_once('=') else {
             return Err(ParseError::NoCapacity(word.to_owned()));
         };
-        let capacity_bytes = parse_size(size).ok_or_else(|| ParseError::BadSize {
+        let capacity_bytes = byte_size(size).map_err(|_| ParseError::BadSize {
             tier: word.to_owned(),
             size: size.to_owned(),
         })?;
@@ -202,27 +205,6 @@ impl fmt::Display for TierKind {
     }
 }
 
-/// Parses a number of bytes, with an optional suffix for a power of 1,024.
-fn parse_size(size: &str) -> Option<u64> {
-    let upper = size.to_ascii_uppercase();
-    // `G`, `GB` and `GiB` are the same: capacities are powers of two, as memory is.
-    let upper = upper
-        .strip_suffix("IB")
-        .or(upper.strip_suffix('B'))
-        .unwrap_or(&upper);
-    let (digits, shift) = match upper.char_indices().last()? {
-        (at, 'K') => (&upper[..at], 10),
-        (at, 'M') => (&upper[..at], 20),
-        (at, 'G') => (&upper[..at], 30),
-        (at, 'T') => (&upper[..at], 40),
-        _ => (upper, 0),
-    };
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,11 +212,12 @@ mod tests {
     #[test]
     fn tiers_are_read_as_they_are_written() {
         for (word, kind, bytes) in [
-            ("memory=4G", TierKind::Memory, 4 << 30),
+            ("memory=4gb", TierKind::Memory, 4 << 30),
+            ("memory=4G", TierKind::Memory, 4_000_000_000),
             ("compressed=1048576", TierKind::Compressed, 1 << 20),
             ("file:/a=b/c=8m", TierKind::File("/a=b/c".into()), 8 << 20),
             ("memory=2GiB", TierKind::Memory, 2 << 30),
-            ("memory@numa:2=16G", TierKind::Node(2), 16 << 30),
+            ("memory@numa:2=16gb", TierKind::Node(2), 16 << 30),
         ] {
             let tier: Specification = word.parse().unwrap();
             assert_eq!((&tier.kind, tier.capacity_bytes), (&kind, bytes));
@@ -248,13 +231,14 @@ mod tests {
             ("memory", "KIND=SIZE"),
             ("memory=", "'' is not a size"),
             ("memory=4X", "'4X' is not a size"),
-            ("memory=-1G", "'-1G' is not a size"),
-            ("memory=99999999999T", "not a size"),
+            ("memory=-1gb", "'-1gb' is not a size"),
+            ("memory=99999999999tb", "not a size"),
             ("memory=0", "the least size"),
+            ("memory=1M", "the least size is 1mb"),
             ("flash=4G", "'flash' is not a kind"),
-            ("file:=4G", "not a kind"),
-            ("memory@numa:=4G", "not a kind"),
-            ("memory@numa:-1=4G", "not a kind"),
+            ("file:=4gb", "not a kind"),
+            ("memory@numa:=4gb", "not a kind"),
+            ("memory@numa:-1=4gb", "not a kind"),
         ] {
             let error = word.parse::<Specification>().unwrap_err().to_string();
             assert!(error.contains(part), "{word}: {error}");
@@ -268,17 +252,21 @@ mod tests {
                 words.iter().map(|word| word.parse().unwrap()).collect();
             Specification::check_order(&tiers).is_ok()
         };
-        assert!(check(&["memory=1G", "compressed=1G", "file:/x=1G"]));
-        assert!(check(&["memory=1G", "file:/x=1G"]));
-        assert!(!check(&["compressed=1G", "file:/x=1G"]));
-        assert!(!check(&["memory=1G", "file:/x=1G", "compressed=1G"]));
+        assert!(check(&["memory=1gb", "compressed=1gb", "file:/x=1gb"]));
+        assert!(check(&["memory=1gb", "file:/x=1gb"]));
+        assert!(!check(&["compressed=1gb", "file:/x=1gb"]));
+        assert!(!check(&["memory=1gb", "file:/x=1gb", "compressed=1gb"]));
         assert!(check(&[
-            "memory@numa:1=1G",
-            "memory@numa:0=1G",
-            "compressed=1G"
+            "memory@numa:1=1gb",
+            "memory@numa:0=1gb",
+            "compressed=1gb"
         ]));
-        assert!(!check(&["memory=1G", "compressed=1G", "memory@numa:0=1G"]));
-        assert!(!check(&["memory=1G", "memory=1G"]));
-        assert!(!check(&["memory=1G"]));
+        assert!(!check(&[
+            "memory=1gb",
+            "compressed=1gb",
+            "memory@numa:0=1gb"
+        ]));
+        assert!(!check(&["memory=1gb", "memory=1gb"]));
+        assert!(!check(&["memory=1gb"]));
     }
 }

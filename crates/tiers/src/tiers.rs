@@ -17,7 +17,7 @@ use std::time::Duration;
 /// ```
 /// use nearfield_tiers::Tiers;
 ///
-/// let tiers = ["memory=16M".parse()?, "compressed=16M".parse()?];
+/// let tiers = ["memory=16mb".parse()?, "compressed=16mb".parse()?];
 /// let tiers = Tiers::open(&tiers)?;
 /// let value = "to be or not to be ".repeat(20);
 /// let place = tiers.put(1, &[value.as_bytes()])?[0];

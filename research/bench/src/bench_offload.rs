@@ -2,14 +2,13 @@
 
 use crate::measuring::{fail, interrupt, interrupted, print};
 use clap::Args;
-use nearfield_lab::error::LabError;
+use nearfield_core::byte_size;
 use nearfield_lab::figures::PaperClaim;
 use nearfield_lab::harness::{Interrupt, MachineProperties, commit};
 use nearfield_lab::offload::{
     AggregatePlan, HopsLatency, HopsPlan, LookupPlan, Lookups, OffloadError, PoolAggregate,
     aggregate_claim, claims, hops_claim, measure, measure_aggregate, measure_hops,
 };
-use nearfield_lab::parse_quantity;
 use nearfield_lab::report::{ReportRow, ReportSink};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -30,7 +29,7 @@ use std::time::Duration;
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct BenchOffloadArguments {
     /// Bytes over which the nodes are spread
-    #[arg(long, value_name = "N", default_value = "4Gi", value_parser = count)]
+    #[arg(long, value_name = "BYTES", default_value = "4gb", value_parser = byte_size)]
     bytes: u64,
 
     /// Traversals that are interleaved
@@ -83,14 +82,6 @@ struct BenchOffloadReport {
     hops: Vec<ReportRow<HopsLatency>>,
     claims: Vec<PaperClaim>,
     complete: bool,
-}
-
-/// Parses a count. As elsewhere `1G` is 10^9; `1Gi` is 2^30.
-fn count(text: &str) -> Result<u64, LabError> {
-    match text.strip_suffix("Gi") {
-        Some(gibibytes) => parse_quantity("count", gibibytes).map(|count| count << 30),
-        None => parse_quantity("count", text),
-    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -4,6 +4,7 @@
 use crate::measuring::fail;
 use clap::Args;
 use nearfield::{Batch, OrderedMap, PoolPlacement, Words};
+use nearfield_core::byte_size;
 #[cfg(target_os = "linux")]
 use nearfield_fabric::NodeId;
 use nearfield_fabric::membership::NodeAddress;
@@ -11,7 +12,6 @@ use nearfield_fabric::membership::NodeAddress;
 use nearfield_fabric::transport::shm::ShmNode;
 use nearfield_lab::parse_quantity;
 use nearfield_lab::report::{self, NumberOrigin, ReportSink};
-use nearfield_server::config::memory;
 use serde::Serialize;
 use std::ops::Bound;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ pub(crate) struct BenchPoolArguments {
     in_flight: usize,
 
     /// The client's budget for cached inner nodes, such as 100mb
-    #[arg(long, value_name = "BYTES", default_value = "100mb", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "100mb", value_parser = byte_size)]
     cache: u64,
 
     /// Duration of the measurement of each row
@@ -81,10 +81,6 @@ const SCANNED: u32 = 100;
 
 fn count(text: &str) -> Result<u64, String> {
     parse_quantity("number of keys", text).map_err(|error| error.to_string())
-}
-
-fn bytes(text: &str) -> Result<u64, String> {
-    memory(text).ok_or_else(|| "is not an amount of memory such as 8gb or 500mb".to_owned())
 }
 
 /// Measures and returns the exit code.

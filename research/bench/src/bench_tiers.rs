@@ -2,6 +2,7 @@
 
 use crate::measuring::{fail, interrupt, interrupted, print};
 use clap::Args;
+use nearfield_core::byte_size;
 use nearfield_lab::error::LabError;
 use nearfield_lab::harness::{Interrupt, MachineProperties, commit};
 use nearfield_lab::parse_quantity;
@@ -38,8 +39,8 @@ pub(crate) struct BenchTiersArguments {
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 
-    /// Bytes of values in files, such as 1G
-    #[arg(long, value_name = "N", default_value = "500M", value_parser = count)]
+    /// Bytes of values in files, such as 1gb
+    #[arg(long, value_name = "BYTES", default_value = "500m", value_parser = byte_size)]
     file_bytes: u64,
 
     /// Reads of the disk that are in flight at once
@@ -65,7 +66,7 @@ const EXAMPLES: &str = "\
 Examples:
   nearfield-bench bench-tiers
       Records of JSON, and 500 MB of them in a temporary folder; about half a minute.
-  nearfield-bench bench-tiers --values documents.txt.gz --folder /mnt/ssd --file-bytes 4G
+  nearfield-bench bench-tiers --values documents.txt.gz --folder /mnt/ssd --file-bytes 4gb
       Your own text, on a given disk.";
 
 /// The content of the JSON report.

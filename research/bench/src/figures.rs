@@ -156,7 +156,7 @@ Examples:
       The accelerator of DCART compared with rivals, and with another design of the same area.
   nearfield-bench figures dcart 9 --quick --keys IPGEO=ipv4-country.csv.gz DICT=words.txt.gz
       With keys from files.
-  nearfield-bench figures dcart units --quick --parameter tree_buffer=1M pipeline=16
+  nearfield-bench figures dcart units --quick --parameter tree_buffer=1mb pipeline=16
       Another accelerator.
   nearfield-bench figures dcart 9 parts ours --trace operations.txt.gz
       With recorded operations.

@@ -96,6 +96,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "nearfield-cli",
         &[
             "nearfield",
+            "nearfield-core",
             "nearfield-fabric",
             "nearfield-offload",
             "nearfield-server",
@@ -106,6 +107,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "nearfield-bench",
         &[
             "nearfield",
+            "nearfield-core",
             "nearfield-fabric",
             MODELS,
             "nearfield-lab",

@@ -39,7 +39,7 @@ impl TieredBuilder {
     /// ```
     /// use nearfield::{ByteStrings, OrderedMap, Tier};
     ///
-    /// let tiers = ["memory=64M".parse()?, "compressed=256M".parse()?];
+    /// let tiers = ["memory=64mb".parse()?, "compressed=256mb".parse()?];
     /// let map = OrderedMap::<ByteStrings>::builder().tiers(tiers).build()?;
     /// assert!(map.is_empty()?);
     ///

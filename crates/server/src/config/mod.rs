@@ -20,7 +20,7 @@ pub use nearfield_tiers::Specification as TierSpecification;
 pub use options::{
     BindAddress, ListenPort, ServerOptions, bind_addresses, check_setting, default_threads,
 };
-pub use parameter::{Parameter, ParameterEffect, ParameterKind, ParameterMutability, memory};
+pub use parameter::{Parameter, ParameterEffect, ParameterKind, ParameterMutability};
 pub use special::NOT_BOUND;
 
 use crate::glob::matches_ignoring_case;

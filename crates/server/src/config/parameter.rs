@@ -1,5 +1,6 @@
 //! A parameter and its possible values.
 
+use nearfield_core::byte_size;
 use std::borrow::Cow;
 
 /// The values that a parameter may have.
@@ -112,15 +113,15 @@ impl Parameter {
                 Ok(number.to_string())
             }
             ParameterKind::Memory(least, most) => {
-                let bytes = memory(value).ok_or("argument must be a memory value")?;
+                let bytes = byte_size(value).map_err(|_| "argument must be a memory value")?;
                 within(i128::from(bytes), i128::from(least), i128::from(most))?;
                 Ok(bytes.to_string())
             }
-            ParameterKind::MemoryOrPercent => match (value.strip_suffix('%'), memory(value)) {
+            ParameterKind::MemoryOrPercent => match (value.strip_suffix('%'), byte_size(value)) {
                 (Some(percent), _) if percent.parse::<u8>().is_ok_and(|it| it <= 100) => {
                     Ok(value.to_owned())
                 }
-                (None, Some(bytes)) => Ok(bytes.to_string()),
+                (None, Ok(bytes)) => Ok(bytes.to_string()),
                 (Some(percent), _) if percent.parse::<u64>().is_ok() => {
                     Err("percentage argument must be less or equal to 100".into())
                 }
@@ -174,25 +175,6 @@ fn within(number: i128, least: i128, most: i128) -> Result<(), Cow<'static, str>
         return Ok(());
     }
     Err(format!("argument must be between {least} and {most} inclusive").into())
-}
-
-/// Parses an amount of memory: `1k` is 1000 bytes, `1kb` is 1024.
-pub fn memory(text: &str) -> Option<u64> {
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = text.split_at(digits);
-    let factor: u64 = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        // As in Redis, only units that end with `b` are powers of two.
-        "k" => 1000,
-        "kb" => 1 << 10,
-        "m" => 1000 * 1000,
-        "mb" => 1 << 20,
-        "g" => 1000 * 1000 * 1000,
-        "gb" => 1 << 30,
-        _ => return None,
-    };
-    // An amount beyond 64 bits is refused rather than wrapped.
-    number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 /// Creates a parameter that may be changed at any time.

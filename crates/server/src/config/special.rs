@@ -2,7 +2,8 @@
 
 use super::events;
 use super::options::bind_addresses;
-use super::parameter::{memory, several};
+use super::parameter::several;
+use nearfield_core::byte_size;
 use nearfield_tiers::Specification;
 use std::borrow::Cow;
 
@@ -92,8 +93,8 @@ pub fn output_limits(value: &str, old: &str) -> Shown {
                 return Err("Invalid client class specified in buffer limit configuration.".into());
             }
         };
-        let numbers = (memory(hard), memory(soft), seconds.parse::<u32>());
-        let (Some(hard), Some(soft), Ok(seconds)) = numbers else {
+        let numbers = (byte_size(hard), byte_size(soft), seconds.parse::<u32>());
+        let (Ok(hard), Ok(soft), Ok(seconds)) = numbers else {
             return Err(
                 "Error in hard, soft or soft_seconds setting in buffer limit configuration.".into(),
             );

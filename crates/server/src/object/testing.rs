@@ -34,7 +34,7 @@ pub fn bytes(random: &mut SmallRng, length_max: usize) -> Vec<u8> {
 
 /// Creates a cold tier in compressed memory, which has number 1.
 pub fn cold() -> Arc<ColdTiers> {
-    let tiers = ["memory=1M", "compressed=8M"].map(|tier| tier.parse::<Specification>());
+    let tiers = ["memory=1mb", "compressed=8mb"].map(|tier| tier.parse::<Specification>());
     let tiers = Tiers::open(&tiers.map(Result::unwrap)).unwrap();
     Arc::new(ColdTiers::new(Some(Arc::new(tiers))))
 }

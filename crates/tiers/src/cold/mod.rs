@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn what_is_fetched_is_read_while_it_is_held_and_a_late_disk_is_an_error() {
-        let tiers = ["memory=1M", "compressed=1M"].map(|tier| tier.parse::<Specification>());
+        let tiers = ["memory=1mb", "compressed=1mb"].map(|tier| tier.parse::<Specification>());
         let tiers = Tiers::open(&tiers.map(Result::unwrap)).unwrap();
         let place = tiers.put(1, &[&[b'x'; 500]]).unwrap()[0];
         let cold = Arc::new(ColdTiers::new(Some(Arc::new(tiers))));

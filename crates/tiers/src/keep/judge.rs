@@ -191,7 +191,7 @@ mod tests {
     use crate::specification::Specification;
 
     fn judge() -> MoveJudge {
-        let tiers = ["memory=1M", "compressed=16M"].map(|tier| tier.parse::<Specification>());
+        let tiers = ["memory=1mb", "compressed=16mb"].map(|tier| tier.parse::<Specification>());
         let tiers = Tiers::open(&tiers.map(Result::unwrap)).unwrap();
         MoveJudge::new(&tiers, 1)
     }

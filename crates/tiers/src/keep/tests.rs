@@ -96,7 +96,7 @@ fn relieve_while_held(
     patience: Duration,
     counted: fn(&TierKeeper<()>),
 ) -> bool {
-    let tiers = ["memory=1M", "compressed=1M"].map(|tier| tier.parse::<Specification>());
+    let tiers = ["memory=1mb", "compressed=1mb"].map(|tier| tier.parse::<Specification>());
     let tiers = Arc::new(Tiers::open(&tiers.map(Result::unwrap)).unwrap());
     let mut keeper = TierKeeper::<()>::new(Some(&tiers));
     keeper.patience = patience;
@@ -177,7 +177,7 @@ impl MovingValue for DepartingValue {
 
 impl DelayedFreeStore {
     fn new(values: u64) -> DelayedFreeStore {
-        let tiers = ["memory=1M", "compressed=1M"].map(|tier| tier.parse::<Specification>());
+        let tiers = ["memory=1mb", "compressed=1mb"].map(|tier| tier.parse::<Specification>());
         let tiers = Arc::new(Tiers::open(&tiers.map(Result::unwrap)).unwrap());
         DelayedFreeStore {
             keeper: TierKeeper::new(Some(&tiers)),

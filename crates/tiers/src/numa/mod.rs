@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn values_in_the_memory_of_a_node_are_read_as_they_were_put() {
-        let tiers = open(["memory=1M", "memory@numa:0=16M"]).unwrap();
+        let tiers = open(["memory=1mb", "memory@numa:0=16mb"]).unwrap();
         println!("{:?}", tiers.notes());
         let value = |number: usize| format!("value {number} ").repeat(number % 90).into_bytes();
         let places: Vec<_> = (0..5000)
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_memory_of_the_process_may_be_that_of_a_node() {
-        let tiers = open(["memory@numa:0=1M", "compressed=1M"]).unwrap();
+        let tiers = open(["memory@numa:0=1mb", "compressed=1mb"]).unwrap();
         println!("{:?}", tiers.notes());
         assert_eq!(
             vec![1_u8; 1 << 20]
@@ -187,8 +187,8 @@ mod tests {
     #[test]
     fn nodes_that_are_not_there_or_too_small_are_named() {
         for words in [
-            ["memory@numa:999=1M", "compressed=1M"],
-            ["memory=1M", "memory@numa:999=1M"],
+            ["memory@numa:999=1mb", "compressed=1mb"],
+            ["memory=1mb", "memory@numa:999=1mb"],
         ] {
             let error = open(words).unwrap_err().to_string();
             assert!(error.contains("NUMA node 999 does not exist"), "{error}");
@@ -197,14 +197,14 @@ mod tests {
             println!("skipped: the system does not report the memory of nodes");
             return;
         }
-        let tier = "memory@numa:0=9000T".parse().unwrap();
+        let tier = "memory@numa:0=9000tb".parse().unwrap();
         let error = NumaNodeMemory::of(&tier, 0).unwrap_err().to_string();
         assert!(error.contains("node 0 has only"), "{error}");
     }
 
     #[test]
     fn a_process_that_may_not_choose_is_told_so() {
-        let tier: Specification = "memory@numa:0=1M".parse().unwrap();
+        let tier: Specification = "memory@numa:0=1mb".parse().unwrap();
         let refused = io::Error::from_raw_os_error(libc::EPERM);
         let note = ordinary(&tier, "mbind", &refused);
         assert!(

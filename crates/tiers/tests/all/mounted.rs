@@ -46,8 +46,8 @@ impl Drop for TmpfsMount {
 }
 
 fn open(folder: &Path, mebibytes: u64) -> Result<Tiers, TierOpenError> {
-    let file = format!("file:{}={mebibytes}M", folder.display());
-    Tiers::open(&["memory=1M".parse().unwrap(), file.parse().unwrap()])
+    let file = format!("file:{}={mebibytes}mb", folder.display());
+    Tiers::open(&["memory=1mb".parse().unwrap(), file.parse().unwrap()])
 }
 
 fn value(number: usize) -> Vec<u8> {

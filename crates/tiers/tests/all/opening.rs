@@ -20,32 +20,32 @@ fn each_reason_is_told_and_names_the_tier() {
     let here = folder.path().display().to_string();
     let file = folder.path().join("file");
     std::fs::write(&file, "").expect("a file");
-    let no_folder = format!("file:{}=1M", file.display());
-    let large = format!("file:{here}=1000000T");
+    let no_folder = format!("file:{}=1mb", file.display());
+    let large = format!("file:{here}=1000000tb");
     for (words, parts) in [
-        (["memory=0", "compressed=1M"], ["memory=0", "least size"]),
+        (["memory=0", "compressed=1mb"], ["memory=0", "least size"]),
         (
-            ["memory=1M", "compressed=0"],
+            ["memory=1mb", "compressed=0"],
             ["compressed=0", "least size"],
         ),
-        (["memory=1M", "file:/tmp=0"], ["file:/tmp=0", "least size"]),
+        (["memory=1mb", "file:/tmp=0"], ["file:/tmp=0", "least size"]),
         (
-            ["memory=9000T", "compressed=1M"],
+            ["memory=9000tb", "compressed=1mb"],
             ["memory tiers", "this machine has"],
         ),
         (
-            ["memory=1M", "compressed=9000T"],
+            ["memory=1mb", "compressed=9000tb"],
             ["memory tiers", "this machine has"],
         ),
         (
-            ["memory=1M", "file:/no/such=1M"],
+            ["memory=1mb", "file:/no/such=1mb"],
             ["file:/no/such", "No such file"],
         ),
         (
-            ["memory=1M", &no_folder],
+            ["memory=1mb", &no_folder],
             [&no_folder[..10], "Not a directory"],
         ),
-        (["memory=1M", &large], [&here, "bytes free"]),
+        (["memory=1mb", &large], [&here, "bytes free"]),
     ] {
         let error = error_of(&words);
         assert!(

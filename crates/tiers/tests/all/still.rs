@@ -70,7 +70,7 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 fn a_check_waits_for_the_value_that_is_on_its_way() {
     const VALUES: u32 = 100;
     let gate: &MoverGate = Box::leak(Box::default());
-    let tiers = ["memory=1M", "compressed=8M"].map(|tier| tier.parse().expect("a tier"));
+    let tiers = ["memory=1mb", "compressed=8mb"].map(|tier| tier.parse().expect("a tier"));
     let entries = MoverGatedIndex {
         entries: Reference::new(),
         gate,

@@ -23,7 +23,7 @@ fn all_tables_are_printed_and_written() {
         "--records",
         "3k",
         "--file-bytes",
-        "4M",
+        "4mb",
         "--seconds",
         "0.05",
         "--rounds",

@@ -57,7 +57,10 @@ pub fn compressed(
 ) -> Result<Row, TiersError> {
     // Enough for values that do not compress.
     let room = (values.bytes() >> 20) + 64;
-    let tiers = ["memory=1M".parse()?, format!("compressed={room}M").parse()?];
+    let tiers = [
+        "memory=1mb".parse()?,
+        format!("compressed={room}mb").parse()?,
+    ];
     let tiers = Tiers::open(&tiers)?;
     let places = fill(&tiers, &values.list)?;
     check(&tiers, &places, &values.list)?;

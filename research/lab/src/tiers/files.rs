@@ -80,8 +80,8 @@ pub fn files(
     let room = (plan.file_bytes >> 20) * 3 / 2 + 64;
     let folder = plan.folder.display();
     let tiers = [
-        "memory=1M".parse()?,
-        format!("file:{folder}={room}M").parse()?,
+        "memory=1mb".parse()?,
+        format!("file:{folder}={room}mb").parse()?,
     ];
     let tiers = Tiers::open(&tiers)?;
     let mut progress = MeasurementProgress::new("step", 2 + 3 * plan.rounds);

@@ -334,7 +334,7 @@ fn suggest(
     }
     let size = |bytes: u64, room: f64| {
         let mebibytes = (bytes as f64 * room / f64::from(1 << 20)).ceil() as u64;
-        format!("{}M", mebibytes.max(1))
+        format!("{}mb", mebibytes.max(1))
     };
     let memory = size(split.hot_bytes, ROOM);
     let small = ratios.is_some_and(|ratios| ratios.trained >= LEAST_RATIO);
@@ -396,7 +396,7 @@ mod tests {
         let suggestion = advice.suggestion.unwrap();
         assert_eq!(suggestion.hot_share, 0.1);
         assert_eq!(suggestion.cold_uses, 0.0);
-        assert_eq!(suggestion.file, "--tier memory=2M --tier file:FOLDER=14M");
+        assert_eq!(suggestion.file, "--tier memory=2mb --tier file:FOLDER=14mb");
         let hottest = &advice.hotness[0];
         assert_eq!((hottest.keys, hottest.bytes), (1000, 1_010_000));
         assert_eq!(advice.hotness[6].keys, 9000);

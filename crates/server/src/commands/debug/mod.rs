@@ -7,11 +7,11 @@ use crate::command::help::help;
 use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags, integer, is};
 use crate::commands::generic::{encoding, payload};
 use crate::commands::server::persistence::{debug_loadaof, debug_reload};
-use crate::config::memory;
 use crate::error::CommandError;
 use crate::keyspace::{Class, KeyView};
 use crate::number::{parse_double, parse_integer};
 use crate::singly::SequentialReason;
+use nearfield_core::byte_size;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -241,7 +241,8 @@ fn reply_buffer(call: &mut CommandCall<'_>) -> Answer {
 
 fn packed_threshold(call: &mut CommandCall<'_>) -> Answer {
     const BYTES_MAX: u64 = 4 << 30;
-    let bytes = std::str::from_utf8(call.args[2]).ok().and_then(memory);
+    let bytes = std::str::from_utf8(call.args[2]).ok();
+    let bytes = bytes.and_then(|text| byte_size(text).ok());
     match bytes {
         Some(0..=BYTES_MAX) => call.reply.ok(),
         _ => {

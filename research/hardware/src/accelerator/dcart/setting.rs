@@ -2,6 +2,7 @@
 
 use super::{DcartError, DcartParameters, LineBufferPolicy, Pipeline};
 use crate::VirtualTime;
+use nearfield_core::byte_size;
 
 /// The names by which parameters are set. Those of the card's memory begin with `memory.`, followed
 /// by a name of [`dram::DcartParameters::set`](crate::dram::DcartParameters::set).
@@ -49,7 +50,7 @@ enum DcartParameterSlot<'p> {
 }
 
 impl DcartParameters {
-    /// Sets a parameter by its name. Bytes may end in `K`, `M` or `G` (binary), `cycle` is in
+    /// Sets a parameter by its name. Bytes are as for [`byte_size`], `cycle` is in
     /// nanoseconds, `tree_policy` is `value` or `lru`, and `pipeline` is `in-order` or a number of
     /// operations, which a unit interleaves. [`check`](DcartParameters::check) checks that all
     /// parameters fit together.
@@ -62,7 +63,7 @@ impl DcartParameters {
     /// use nearfield_hardware::accelerator::dcart::{DcartParameters, Pipeline};
     ///
     /// let mut parameters = DcartParameters::published();
-    /// parameters.set("tree_buffer", "1M")?;
+    /// parameters.set("tree_buffer", "1mb")?;
     /// parameters.set("pipeline", "16")?;
     /// parameters.set("memory.channels", "8")?;
     /// assert_eq!(parameters.tree_buffer, 1 << 20);
@@ -95,7 +96,7 @@ impl DcartParameters {
                 *slot = number().ok_or_else(|| bad("a whole number"))?
             }
             DcartParameterSlot::Bytes(slot) => {
-                *slot = bytes(value).ok_or_else(|| bad("bytes, such as 4096 or 4M"))?;
+                *slot = byte_size(value).map_err(|_| bad("bytes, such as 4096 or 4mb"))?;
             }
             DcartParameterSlot::ShortBytes(slot) => {
                 *slot = value.parse().map_err(|_| bad("a whole number"))?;
@@ -187,19 +188,6 @@ impl DcartParameters {
     }
 }
 
-/// Parses bytes with an optional unit.
-fn bytes(text: &str) -> Option<u64> {
-    let (digits, shift) = match text.as_bytes().last()? {
-        b'K' => (&text[..text.len() - 1], 10),
-        b'M' => (&text[..text.len() - 1], 20),
-        b'G' => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
-    };
-    let number: u64 = digits.parse().ok()?;
-    // A number that does not fit with its unit is refused like any other wrong text.
-    number.checked_mul(1 << shift)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,12 +230,12 @@ mod tests {
             }
         }
         assert!(error("memory.channels", "3").contains("channels"));
-        assert!(error("tree_buffer", "99999999999999999999G").contains("tree_buffer"));
-        assert!(error("tree_buffer", "17179869184G").contains("tree_buffer"));
-        let text = "# ours\nunits = 12\n\npipeline=16\ntree_buffer 1M\n";
+        assert!(error("tree_buffer", "99999999999999999999gb").contains("tree_buffer"));
+        assert!(error("tree_buffer", "17179869184gb").contains("tree_buffer"));
+        let text = "# ours\nunits = 12\n\npipeline=16\ntree_buffer 1mb\n";
         let error = parameters.set_all(text).unwrap_err().to_string();
         assert!(
-            error.starts_with("line 5: a line is \"tree_buffer 1M\""),
+            error.starts_with("line 5: a line is \"tree_buffer 1mb\""),
             "{error}"
         );
         assert_eq!(parameters.units, 12);

@@ -94,7 +94,7 @@ fn bad_input_is_named() {
     assert!(set("units", "0").contains("units is 0"));
     assert!(set("shortcut_buffer", "0").contains("shortcut_buffer is 0"));
     // Larger than the block memories of the card.
-    assert!(set("tree_buffer", "1G").contains("the buffers take"));
+    assert!(set("tree_buffer", "1gb").contains("the buffers take"));
     assert!(set("memory.channels", "0").contains("channels"));
     let text = scale().with_parameters("units=4\nbatch\n", &[]);
     assert!(text.unwrap_err().to_string().contains("line 2"));
