@@ -1,16 +1,12 @@
 //! The memory and processor time of processes, as Linux counts them in `/proc`.
 
+use nearfield_server_testkit::process::status_bytes;
 use std::fs;
 use std::time::Duration;
 
 /// Returns the resident memory of a process, in bytes; `None` if there is no such process.
 pub(crate) fn resident_bytes(id: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
+    status_bytes(id, "VmRSS:")
 }
 
 /// Returns the processor time that a process has taken; `None` if there is no such process.

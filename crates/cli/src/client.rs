@@ -1,6 +1,7 @@
 //! A connection to a server for Redis clients, for the commands that inspect one.
 
 use clap::Args;
+use nearfield_server::resp::encode;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -64,16 +65,22 @@ impl ConnectArguments {
 impl CliClient {
     /// Sends a command and reads the reply. Returns an error if the reply is one.
     pub fn command(&mut self, words: &[&str]) -> io::Result<CliReply> {
-        let mut request = Vec::new();
-        write(&mut request, words);
-        self.0.get_mut().write_all(&request)?;
-        match self.read(0)? {
+        match self.exchange(words)? {
             CliReply::Error(text) => Err(io::Error::other(text)),
             reply => Ok(reply),
         }
     }
 
-    /// Sends `count` requests at once, as [`write`] makes them, and reads their replies.
+    /// Sends a command and reads the reply, which may be an error.
+    pub fn exchange(&mut self, words: &[&str]) -> io::Result<CliReply> {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        let mut request = Vec::new();
+        encode::words(&mut request, &words);
+        self.0.get_mut().write_all(&request)?;
+        self.read(0)
+    }
+
+    /// Sends `count` requests at once and reads their replies.
     pub fn pipeline(&mut self, requests: &[u8], count: usize) -> io::Result<Vec<CliReply>> {
         self.0.get_mut().write_all(requests)?;
         (0..count).map(|_| self.read(0)).collect()
@@ -111,17 +118,6 @@ impl CliClient {
             }
             _ => Err(wrong()),
         }
-    }
-}
-
-/// Appends a request of these words.
-pub fn write<W: AsRef<[u8]>>(request: &mut Vec<u8>, words: &[W]) {
-    request.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
-    for word in words {
-        let word = word.as_ref();
-        request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-        request.extend_from_slice(word);
-        request.extend_from_slice(b"\r\n");
     }
 }
 

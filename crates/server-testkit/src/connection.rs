@@ -1,6 +1,7 @@
 //! A connection to a server.
 
 use super::reply::RespReplyValue;
+pub use nearfield_server::resp::encode::words as encode;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -142,15 +143,5 @@ impl TestkitConnection {
             },
         }
         Ok(false)
-    }
-}
-
-/// Appends a request.
-pub fn encode(request: &mut Vec<u8>, words: &[&[u8]]) {
-    request.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
-    for word in words {
-        request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-        request.extend_from_slice(word);
-        request.extend_from_slice(b"\r\n");
     }
 }

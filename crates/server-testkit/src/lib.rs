@@ -17,6 +17,7 @@ pub mod nearfield;
 pub mod peer;
 mod place_commands;
 pub mod play;
+pub mod process;
 pub mod redis;
 pub mod reply;
 pub mod saving;

@@ -8,6 +8,7 @@ use nearfield_server::config::ServerOptions;
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::process::status_bytes;
 use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_tiers::{Specification, TierKind, Tiers};
 use rand::rngs::SmallRng;
@@ -27,12 +28,7 @@ const AT_ONCE: usize = 256;
 
 /// Returns the memory of this process, in bytes.
 fn resident_bytes() -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kibibytes: usize = line.split_whitespace().next()?.parse().ok()?;
-    Some(kibibytes << 10)
+    status_bytes(std::process::id(), "VmRSS:").map(|bytes| bytes as usize)
 }
 
 /// Sets keys and moves their values to the file, some at a time.

@@ -6,6 +6,7 @@
 use nearfield_server::config::ServerOptions;
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::process::status_bytes;
 use nearfield_server_testkit::redis::RedisPeerProcess;
 use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::steps::{
@@ -265,10 +266,7 @@ fn request(words: &[&[u8]]) -> Vec<u8> {
 
 /// Returns the peak memory of this process, where the system reports it.
 fn peak_bytes() -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:"))?;
-    let kilobytes: usize = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kilobytes * KB)
+    status_bytes(std::process::id(), "VmHWM:").map(|bytes| bytes as usize)
 }
 
 #[test]

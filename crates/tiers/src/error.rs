@@ -63,12 +63,14 @@ pub enum TierOpenError {
     /// The thread that moves values cannot be started.
     #[error("no thread to move values: {0}")]
     Thread(std::io::Error),
-    /// The memory tiers are larger than the machine's memory.
-    #[error("the memory tiers need {bytes} bytes, but this machine has {memory_bytes}")]
+    /// The memory tiers are larger than the memory of the machine or of the control group.
+    #[error(
+        "the memory tiers need {bytes} bytes, but this machine has {memory_bytes} for the process"
+    )]
     MemoryTooSmall {
         /// Number of bytes of these tiers together.
         bytes: u64,
-        /// Number of bytes of the machine's memory.
+        /// Number of bytes that the process may have.
         memory_bytes: u64,
     },
 }

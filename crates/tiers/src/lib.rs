@@ -24,6 +24,7 @@ mod error;
 mod files;
 mod heap;
 pub mod keep;
+pub mod machine;
 pub mod map;
 mod numa;
 mod place;

@@ -4,6 +4,7 @@ use crate::compressed::{CompressedTier, is_block};
 use crate::disk::{RealTierDisk, TierDisk};
 use crate::error::TierOpenError;
 use crate::files::{FileTier, PendingTierRead};
+use crate::machine;
 use crate::numa::{self, NumaNodeMemory};
 use crate::place::ColdPlace;
 use crate::specification::{Specification, TierKind};
@@ -69,7 +70,7 @@ impl Tiers {
         // Files do not count: each folder checks its own room when its tier opens.
         let in_memory = specifications.iter().filter(|tier| tier.folder().is_none());
         let bytes = in_memory.fold(0, |sum: u64, tier| sum.saturating_add(tier.capacity_bytes));
-        if let Some(memory_bytes) = memory_bytes()
+        if let Some(memory_bytes) = machine::memory_bytes()
             && bytes > memory_bytes
         {
             return Err(TierOpenError::MemoryTooSmall {
@@ -258,13 +259,4 @@ impl Tiers {
     pub fn count(&self) -> usize {
         self.specifications.len()
     }
-}
-
-/// Returns the bytes of this machine's memory, if the system reports them.
-fn memory_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-    // The kernel writes "kB" and means 1,024 bytes.
-    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kilobytes << 10)
 }

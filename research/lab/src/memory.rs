@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::error::LabError;
+use nearfield_tiers::machine::kibibytes_after;
 
 /// Returns the memory that can be taken without swapping, in bytes: the kernel's `MemAvailable`, or
 /// the rest of the limit of this process's control group (version 2) if that is less. Returns
@@ -34,15 +35,6 @@ pub fn check_available(what: impl FnOnce() -> String, needed_bytes: u64) -> Resu
     }
 }
 
-/// Sums all `name  <number> kB` lines of a text in the format of `/proc/meminfo`; returns `None` if
-/// there is no such line.
-pub(crate) fn kibibytes_after(text: &str, name: &str) -> Option<u64> {
-    text.lines()
-        .filter_map(|line| line.strip_prefix(name))
-        .filter_map(|rest| rest.trim().trim_end_matches("kB").trim().parse().ok())
-        .reduce(|sum: u64, kibibytes| sum + kibibytes)
-}
-
 fn group_bytes() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
@@ -59,13 +51,6 @@ fn group_bytes() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn proc_lines_are_summed() {
-        let text = "MemFree: 7 kB\nMemAvailable:   123 kB\nMemAvailable: 2 kB\n";
-        assert_eq!(kibibytes_after(text, "MemAvailable:"), Some(125));
-        assert_eq!(kibibytes_after(text, "SwapFree:"), None);
-    }
 
     #[test]
     fn a_petabyte_is_refused_and_a_byte_is_not() {

@@ -1,6 +1,7 @@
 //! The memory of the process as the operating system counts it, with the program's own allocator.
 
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::process::status_bytes;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
@@ -47,10 +48,7 @@ impl MemoryTestServer {
     }
 
     fn resident_bytes(&self) -> u64 {
-        let path = format!("/proc/{}/statm", self.child.id());
-        let text = std::fs::read_to_string(path).expect("a process");
-        let pages = text.split_whitespace().nth(1).expect("a number");
-        4096 * pages.parse::<u64>().expect("a number")
+        status_bytes(self.child.id(), "VmRSS:").expect("a process")
     }
 }
 

@@ -41,7 +41,7 @@ impl Figures {
             resident: machine::resident_bytes().unwrap_or(used),
             waiting_objects: server.keyspace.freeing.waiting_objects(),
             freed_objects: server.keyspace.freeing.freed_objects(),
-            machine: machine::memory_bytes().unwrap_or(0),
+            machine: nearfield_tiers::machine::memory_bytes().unwrap_or(0),
         }
     }
 

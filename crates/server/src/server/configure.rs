@@ -6,7 +6,6 @@ use crate::eviction::{self, SAMPLES};
 use crate::keyspace::WriteObserver;
 use crate::log::LogSyncPolicy;
 use crate::logging;
-use crate::machine;
 use crate::object::ChunkLimit;
 use crate::rdb::Dialect;
 use crate::singly::SequentialReason;
@@ -118,7 +117,7 @@ impl ServerCore {
         };
         let percent: u64 = percent.parse().unwrap_or(0);
         let of = match limit {
-            0 => machine::memory_bytes().unwrap_or(0),
+            0 => nearfield_tiers::machine::memory_bytes().unwrap_or(0),
             limit => limit,
         };
         match (of / 100).saturating_mul(percent) {

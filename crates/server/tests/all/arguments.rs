@@ -11,6 +11,7 @@ use nearfield_server::config::ServerOptions;
 use nearfield_server::execute::Executor;
 use nearfield_server::resp::{Protocol, RespReply};
 use nearfield_server_testkit::nearfield::UnservedServer;
+use nearfield_server_testkit::reply::RespReplyValue;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -107,27 +108,6 @@ const WORDS: &[&str] = &[
     "WITHVALUE",
 ];
 
-/// Returns the length of the reply at the beginning of `bytes`.
-fn reply_length(bytes: &[u8]) -> usize {
-    let end = bytes.windows(2).position(|two| two == b"\r\n").unwrap();
-    let number = || -> i64 {
-        let digits = std::str::from_utf8(&bytes[1..end]).unwrap();
-        digits.parse().unwrap()
-    };
-    let head = end + 2;
-    match bytes[0] {
-        b'+' | b'-' | b':' | b'_' => head,
-        b'$' if number() < 0 => head,
-        b'$' => head + number() as usize + 2,
-        b'*' | b'%' => {
-            let each = if bytes[0] == b'%' { 2 } else { 1 };
-            let count = number().max(0) * each;
-            (0..count).fold(head, |length, _| length + reply_length(&bytes[length..]))
-        }
-        other => panic!("no reply begins with {}", other as char),
-    }
-}
-
 #[test]
 fn any_arguments_are_answered_once() {
     let groups = [
@@ -152,7 +132,9 @@ fn any_arguments_are_answered_once() {
         let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         executor.run(&mut client, &args, now_ms(), &mut reply);
         let bytes = reply.take();
-        assert_eq!(reply_length(&bytes), bytes.len(), "{words:?}");
+        let parsed = RespReplyValue::parse(&bytes).unwrap();
+        let (_, length) = parsed.unwrap_or_else(|| panic!("{words:?}: half a reply"));
+        assert_eq!(length, bytes.len(), "{words:?}");
     };
     for round in 0..60_000 {
         if round % 50 == 0 {

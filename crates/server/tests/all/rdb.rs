@@ -10,160 +10,58 @@ use nearfield_server::rdb::{
     Attributes, Dialect, RdbError, RdbItem, RdbReader, RdbUnsupportedPolicy, RdbValue, RdbWriter,
     dump, restore,
 };
+use nearfield_server_testkit::connection::TestkitConnection;
+use nearfield_server_testkit::folder::TestkitFolder;
+use nearfield_server_testkit::redis::RedisPeerProcess;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_tiers::AccountedHeap;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{self, Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::io::{self, Write};
+use std::path::Path;
 
-/// Timeout that suffices on a machine that is busy with other tests.
-const START_PATIENCE: Duration = Duration::from_secs(30);
 /// A date in 2055, which keeps keys from expiring while they are compared.
 const EXPIRES_MS: u64 = 2_700_000_000_123;
 const LIBRARY: &str = "#!lua name=mine\nredis.register_function('f', function() return 1 end)";
 
-/// A folder that is deleted at the end of the test.
-struct RdbTestFolder(PathBuf);
-
-impl RdbTestFolder {
-    fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("nearfield-rdb-{}-{count}", process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn snapshot(&self) -> PathBuf {
-        self.0.join("dump.rdb")
-    }
-}
-
-impl Drop for RdbTestFolder {
-    fn drop(&mut self) {
-        // A folder that stays behind is no reason to fail a test.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-#[derive(Debug, PartialEq)]
-enum RdbTestReply {
-    Status(String),
-    Error(String),
-    Integer(i64),
-    Bulk(Option<Vec<u8>>),
-    Array(Vec<RdbTestReply>),
-}
-
-impl RdbTestReply {
-    fn bytes(self) -> Vec<u8> {
-        match self {
-            Self::Bulk(Some(bytes)) => bytes,
-            other => panic!("{other:?} in place of a string"),
-        }
-    }
-
-    fn array(self) -> Vec<Vec<u8>> {
-        match self {
-            Self::Array(replies) => replies.into_iter().map(Self::bytes).collect(),
-            other => panic!("{other:?} in place of an array"),
-        }
-    }
-}
-
 /// A running server and a connection to it.
 struct RdbTestRedis {
-    child: Child,
-    connection: BufReader<TcpStream>,
+    connection: TestkitConnection,
+    _process: RedisPeerProcess,
 }
 
 impl RdbTestRedis {
     /// Starts a server on the snapshot in `folder`, if there is one. Returns `None`, with the
     /// reason on the standard error, if there is no server to start.
-    fn start(folder: &RdbTestFolder, options: &[&str]) -> Option<Self> {
-        if let Err(reason) = check_installed() {
-            // Directly to the standard error, because the harness hides the output of tests that
-            // pass.
-            let _ = writeln!(io::stderr(), "not compared with Redis: {reason}");
-            return None;
-        }
-        // Another program may take the port before the server does.
-        for _ in 0..5 {
-            let port = free_port();
-            let mut child = spawn(&folder.0, port, options);
-            if let Some(connection) = connect(&mut child, port) {
-                let mut redis = Self { child, connection };
-                redis.wait_until_loaded();
-                return Some(redis);
+    fn start(folder: &TestkitFolder, options: &[&str]) -> Option<Self> {
+        let dir = folder.0.to_str().unwrap();
+        let own = ["--enable-debug-command", "yes", "--dir", dir];
+        match RedisPeerProcess::start(&[&own[..], options].concat()) {
+            Ok(process) => Some(Self {
+                connection: TestkitConnection::open(process.address).unwrap(),
+                _process: process,
+            }),
+            Err(reason) => {
+                // Directly to the standard error, because the harness hides the output of tests
+                // that pass.
+                let _ = writeln!(io::stderr(), "not compared with Redis: {reason}");
+                None
             }
         }
-        let log = fs::read_to_string(folder.0.join("log")).unwrap_or_default();
-        panic!("redis-server does not start: {log}");
     }
 
-    fn wait_until_loaded(&mut self) {
-        let deadline = Instant::now() + START_PATIENCE;
-        while let RdbTestReply::Error(error) = self.command(&[b"PING"]) {
-            assert!(
-                error.starts_with("LOADING") && Instant::now() < deadline,
-                "{error}"
-            );
-            thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn send(&mut self, words: &[&[u8]]) {
-        let mut request = format!("*{}\r\n", words.len()).into_bytes();
-        for word in words {
-            request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-            request.extend_from_slice(word);
-            request.extend_from_slice(b"\r\n");
-        }
-        self.connection.get_mut().write_all(&request).unwrap();
-    }
-
-    fn receive(&mut self) -> RdbTestReply {
-        let mut line = String::new();
-        self.connection.read_line(&mut line).unwrap();
-        let text = line.trim_end();
-        let (kind, text) = text.split_at_checked(1).expect("the server has hung up");
-        match kind {
-            "+" => RdbTestReply::Status(text.to_owned()),
-            "-" => RdbTestReply::Error(text.to_owned()),
-            ":" => RdbTestReply::Integer(text.parse().unwrap()),
-            "$" if text == "-1" => RdbTestReply::Bulk(None),
-            "$" => {
-                let mut bytes = vec![0; text.parse::<usize>().unwrap() + 2];
-                self.connection.read_exact(&mut bytes).unwrap();
-                bytes.truncate(bytes.len() - 2);
-                RdbTestReply::Bulk(Some(bytes))
-            }
-            "*" => {
-                RdbTestReply::Array((0..text.parse().unwrap()).map(|_| self.receive()).collect())
-            }
-            _ => panic!("{line:?} is not a reply"),
-        }
-    }
-
-    fn command(&mut self, words: &[&[u8]]) -> RdbTestReply {
-        self.send(words);
-        self.receive()
+    fn command(&mut self, words: &[&[u8]]) -> RespReplyValue {
+        self.connection.command(words).unwrap()
     }
 
     /// Runs a command of words without spaces, which must succeed.
-    fn run(&mut self, command: &str) -> RdbTestReply {
+    fn run(&mut self, command: &str) -> RespReplyValue {
         let words: Vec<_> = command.split(' ').map(str::as_bytes).collect();
         let reply = self.command(&words);
         assert!(
-            !matches!(reply, RdbTestReply::Error(_)),
+            !matches!(reply, RespReplyValue::Error(_)),
             "{command}: {reply:?}"
         );
         reply
@@ -198,38 +96,44 @@ impl RdbTestRedis {
         for some in words.chunks(1000) {
             let words = [&[command.as_bytes(), key], some].concat();
             let reply = self.command(&words);
-            assert!(!matches!(reply, RdbTestReply::Error(_)), "{reply:?}");
+            assert!(!matches!(reply, RespReplyValue::Error(_)), "{reply:?}");
         }
     }
 
     fn get(&mut self, key: &[u8]) -> RdbValue {
-        let RdbTestReply::Status(kind) = self.command(&[b"TYPE", key]) else {
+        let RespReplyValue::Simple(kind) = self.command(&[b"TYPE", key]) else {
             panic!("TYPE fails");
         };
-        match kind.as_str() {
-            "string" => RdbValue::String(self.command(&[b"GET", key]).bytes()),
-            "list" => RdbValue::List(self.command(&[b"LRANGE", key, b"0", b"-1"]).array()),
-            "set" => RdbValue::Set(self.command(&[b"SMEMBERS", key]).array()),
-            "hash" => RdbValue::Hash(pairs(self.command(&[b"HGETALL", key]).array())),
-            "zset" => {
+        match &kind[..] {
+            b"string" => RdbValue::String(bytes(self.command(&[b"GET", key]))),
+            b"list" => RdbValue::List(array(self.command(&[b"LRANGE", key, b"0", b"-1"]))),
+            b"set" => RdbValue::Set(array(self.command(&[b"SMEMBERS", key]))),
+            b"hash" => RdbValue::Hash(pairs(array(self.command(&[b"HGETALL", key])))),
+            b"zset" => {
                 let reply = self.command(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"]);
-                let members = pairs(reply.array()).into_iter();
+                let members = pairs(array(reply)).into_iter();
                 let members = members.map(|(member, score)| {
                     let score = String::from_utf8(score).unwrap();
                     (member, score.parse().unwrap())
                 });
                 RdbValue::SortedSet(members.collect())
             }
-            kind => panic!("{}: {kind}", key.escape_ascii()),
+            kind => panic!("{}: {}", key.escape_ascii(), kind.escape_ascii()),
         }
     }
 }
 
-impl Drop for RdbTestRedis {
-    fn drop(&mut self) {
-        // The server may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+fn bytes(reply: RespReplyValue) -> Vec<u8> {
+    match reply {
+        RespReplyValue::Bulk(bytes) => bytes,
+        other => panic!("{other} in place of a string"),
+    }
+}
+
+fn array(reply: RespReplyValue) -> Vec<Vec<u8>> {
+    match reply {
+        RespReplyValue::Array(replies) => replies.into_iter().map(bytes).collect(),
+        other => panic!("{other} in place of an array"),
     }
 }
 
@@ -238,51 +142,6 @@ fn pairs(words: Vec<Vec<u8>>) -> Vec<(Vec<u8>, Vec<u8>)> {
     pairs
         .map(|pair| (pair[0].clone(), pair[1].clone()))
         .collect()
-}
-
-fn check_installed() -> Result<(), String> {
-    let output = Command::new("redis-server").arg("--version").output();
-    let output = output.map_err(|error| format!("redis-server is not installed ({error})"))?;
-    let version = String::from_utf8_lossy(&output.stdout);
-    if version.contains(" v=7.") {
-        Ok(())
-    } else {
-        Err(format!("redis-server is not of version 7: {version}"))
-    }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
-
-fn spawn(folder: &Path, port: u16, options: &[&str]) -> Child {
-    let mut command = Command::new("redis-server");
-    command
-        .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
-        .args(["--save", "", "--appendonly", "no", "--logfile", "log"])
-        .args(["--enable-debug-command", "yes", "--dir"])
-        .arg(folder)
-        .args(options)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command.spawn().unwrap()
-}
-
-/// Connects as soon as the server listens; `None` if it has ended.
-fn connect(child: &mut Child, port: u16) -> Option<BufReader<TcpStream>> {
-    let deadline = Instant::now() + START_PATIENCE;
-    loop {
-        if child.try_wait().unwrap().is_some() {
-            return None;
-        }
-        match TcpStream::connect(("127.0.0.1", port)) {
-            Ok(stream) => return Some(BufReader::new(stream)),
-            Err(error) => assert!(Instant::now() < deadline, "{error}"),
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// The keys of all databases, with their values and expiry times.
@@ -479,14 +338,14 @@ fn fill(redis: &mut RdbTestRedis, keyspace: &Keyspace) {
         if let Some(time_ms) = expires_at_ms {
             let time_ms = time_ms.to_string();
             let reply = redis.command(&[b"PEXPIREAT", key, time_ms.as_bytes()]);
-            assert_eq!(reply, RdbTestReply::Integer(1));
+            assert_eq!(reply, RespReplyValue::Integer(1));
         }
     }
 }
 
 #[test]
 fn snapshots_of_redis_are_read() {
-    let folder = RdbTestFolder::new();
+    let folder = TestkitFolder::new();
     let Some(mut redis) = RdbTestRedis::start(&folder, &[]) else {
         return;
     };
@@ -498,7 +357,7 @@ fn snapshots_of_redis_are_read() {
     let mut forms = String::new();
     for (database, key) in keyspace.keys() {
         redis.select(*database);
-        let form = redis.command(&[b"OBJECT", b"ENCODING", key]).bytes();
+        let form = bytes(redis.command(&[b"OBJECT", b"ENCODING", key]));
         forms.push_str(&format!("{} ", form.escape_ascii()));
     }
     for form in [
@@ -527,20 +386,20 @@ fn snapshots_of_redis_are_read() {
     for (setting, check) in settings {
         redis.run(&format!("CONFIG SET {setting}"));
         redis.run("SAVE");
-        let uses = check_snapshot(&folder.snapshot(), &keyspace);
+        let uses = check_snapshot(&folder.join("dump.rdb"), &keyspace);
         assert!(uses.iter().all(check), "{setting}: {uses:?}");
     }
 }
 
 #[test]
 fn a_snapshot_without_a_checksum_is_read() {
-    let folder = RdbTestFolder::new();
+    let folder = TestkitFolder::new();
     let Some(mut redis) = RdbTestRedis::start(&folder, &["--rdbchecksum", "no"]) else {
         return;
     };
     redis.run("SET key value");
     redis.run("SAVE");
-    let file = fs::read(folder.snapshot()).unwrap();
+    let file = fs::read(folder.join("dump.rdb")).unwrap();
     assert!(file.ends_with(&[0; 8]));
     let items = RdbReader::new(file.as_slice(), RdbUnsupportedPolicy::Refuse).unwrap();
     let last = items.last().unwrap().unwrap();
@@ -549,7 +408,7 @@ fn a_snapshot_without_a_checksum_is_read() {
 
 #[test]
 fn streams_of_redis_are_read() {
-    let folder = RdbTestFolder::new();
+    let folder = TestkitFolder::new();
     let Some(mut redis) = RdbTestRedis::start(&folder, &[]) else {
         return;
     };
@@ -571,7 +430,7 @@ fn streams_of_redis_are_read() {
         redis.run(&format!("SET key:{key} value:{key}"));
     }
     redis.run("SAVE");
-    let file = fs::read(folder.snapshot()).unwrap();
+    let file = fs::read(folder.join("dump.rdb")).unwrap();
     let reader = RdbReader::new(file.as_slice(), RdbUnsupportedPolicy::Refuse).unwrap();
     let streams = reader.filter_map(|item| match item.unwrap() {
         RdbItem::Entry {
@@ -593,7 +452,7 @@ fn streams_of_redis_are_read() {
 
 #[test]
 fn streams_whose_counters_do_not_fit_their_entries_are_read() {
-    let folder = RdbTestFolder::new();
+    let folder = TestkitFolder::new();
     let Some(mut redis) = RdbTestRedis::start(&folder, &[]) else {
         return;
     };
@@ -616,11 +475,11 @@ fn streams_whose_counters_do_not_fit_their_entries_are_read() {
         }
         other => panic!("{other:?} is not a stream"),
     };
-    let (parts, stream) = read(&redis.run("DUMP x").bytes());
+    let (parts, stream) = read(&bytes(redis.run("DUMP x")));
     assert_eq!((parts.len, parts.last_id), (1, id(2)));
     assert_eq!((stream.len(), stream.last_id()), (1, id(2)));
     redis.run("XADD x 1-3 c 3");
-    let payload = redis.run("DUMP x").bytes();
+    let payload = bytes(redis.run("DUMP x"));
     let (parts, mut stream) = read(&payload);
     assert_eq!((parts.len, parts.last_id), (2, id(3)));
     assert!(stream.delete(id(3)) && !stream.delete(id(3)));
@@ -690,8 +549,8 @@ fn redis_loads_what_is_written() {
         ("allkeys-lfu", "FREQ", 77..=77),
         ("allkeys-lru", "IDLETIME", 5000..=5300),
     ] {
-        let folder = RdbTestFolder::new();
-        write_snapshot(&folder.snapshot(), &keyspace).unwrap();
+        let folder = TestkitFolder::new();
+        write_snapshot(&folder.join("dump.rdb"), &keyspace).unwrap();
         let options = ["--maxmemory-policy", policy, "--lfu-decay-time", "0"];
         let Some(mut redis) = RdbTestRedis::start(&folder, &options) else {
             return;
@@ -701,13 +560,13 @@ fn redis_loads_what_is_written() {
             // Before any other command uses the key.
             let reply = redis.command(&[b"OBJECT", used.as_bytes(), key]);
             assert!(
-                matches!(&reply, RdbTestReply::Integer(n) if expected.contains(n)),
+                matches!(&reply, RespReplyValue::Integer(n) if expected.contains(n)),
                 "{reply:?}"
             );
             check_value(key, redis.get(key), value);
             let expires = redis.command(&[b"PEXPIRETIME", key]);
             let right = expires_at_ms.map_or(-1, |time_ms| time_ms as i64);
-            assert_eq!(expires, RdbTestReply::Integer(right));
+            assert_eq!(expires, RespReplyValue::Integer(right));
         }
         for database in [0, 3, 15] {
             redis.select(database);
@@ -715,22 +574,22 @@ fn redis_loads_what_is_written() {
                 .keys()
                 .filter(|(number, _)| *number == database)
                 .count();
-            assert_eq!(redis.run("DBSIZE"), RdbTestReply::Integer(count as i64));
+            assert_eq!(redis.run("DBSIZE"), RespReplyValue::Integer(count as i64));
         }
-        assert_eq!(redis.run("FCALL f 0"), RdbTestReply::Integer(1));
+        assert_eq!(redis.run("FCALL f 0"), RespReplyValue::Integer(1));
     }
 }
 
 #[test]
 fn payloads_go_both_ways() {
-    let folder = RdbTestFolder::new();
+    let folder = TestkitFolder::new();
     let Some(mut redis) = RdbTestRedis::start(&folder, &[]) else {
         return;
     };
     redis.run("DEBUG QUICKLIST-PACKED-THRESHOLD 2000b");
     for ((_, key), (value, _)) in &keyspace(3) {
         redis.put(key, value);
-        let payload = redis.command(&[b"DUMP", key]).bytes();
+        let payload = bytes(redis.command(&[b"DUMP", key]));
         check_value(key, restore(&payload).unwrap(), value);
         let reply = redis.command(&[
             b"RESTORE",
@@ -741,7 +600,7 @@ fn payloads_go_both_ways() {
         ]);
         assert_eq!(
             reply,
-            RdbTestReply::Status("OK".to_owned()),
+            RespReplyValue::Simple(b"OK".to_vec()),
             "{}",
             key.escape_ascii()
         );
@@ -752,7 +611,7 @@ fn payloads_go_both_ways() {
 /// Entries of listpacks are followed by their length, in as many bytes as it takes.
 #[test]
 fn entries_of_listpacks_are_as_long_as_redis_says() {
-    let folder = RdbTestFolder::new();
+    let folder = TestkitFolder::new();
     let Some(mut redis) = RdbTestRedis::start(&folder, &[]) else {
         return;
     };
@@ -762,8 +621,8 @@ fn entries_of_listpacks_are_as_long_as_redis_says() {
             let value = RdbValue::Hash(vec![(vec![b'f'; length], b"1".to_vec())]);
             redis.run("DEL hash");
             redis.put(b"hash", &value);
-            assert_eq!(redis.run("OBJECT ENCODING hash").bytes(), b"listpack");
-            let payload = redis.run("DUMP hash").bytes();
+            assert_eq!(bytes(redis.run("OBJECT ENCODING hash")), b"listpack");
+            let payload = bytes(redis.run("DUMP hash"));
             let restored = restore(&payload).unwrap_or_else(|error| panic!("{length}: {error}"));
             check_value(b"hash", restored, &value);
         }
@@ -772,7 +631,7 @@ fn entries_of_listpacks_are_as_long_as_redis_says() {
 
 #[test]
 fn payloads_are_refused_alike() {
-    let folder = RdbTestFolder::new();
+    let folder = TestkitFolder::new();
     let Some(mut redis) = RdbTestRedis::start(&folder, &[]) else {
         return;
     };
@@ -795,7 +654,7 @@ fn payloads_are_refused_alike() {
     ] {
         assert!(restore(wrong).is_err());
         let reply = redis.command(&[b"RESTORE", b"key", b"0", wrong]);
-        assert!(matches!(reply, RdbTestReply::Error(_)), "{reply:?}");
+        assert!(matches!(reply, RespReplyValue::Error(_)), "{reply:?}");
     }
     // No container of a key is empty.
     let empty = dump(&RdbValue::Set(vec![]), Dialect::Redis);
@@ -804,5 +663,8 @@ fn payloads_are_refused_alike() {
         Err(RdbError::EmptyContainer { .. })
     ));
     let reply = redis.command(&[b"RESTORE", b"key", b"0", &empty]);
-    assert_eq!(reply, RdbTestReply::Error("ERR Bad data format".to_owned()));
+    assert_eq!(
+        reply,
+        RespReplyValue::Error(b"ERR Bad data format".to_vec())
+    );
 }

@@ -1,5 +1,6 @@
 //! The NUMA nodes of this machine, and memory on one of them.
 
+use crate::machine::kibibytes_after;
 use std::io;
 
 /// Number of bits of the mask that selects a node.
@@ -21,10 +22,9 @@ pub(super) fn online() -> Option<Vec<u32>> {
 pub(super) fn memory_bytes(node: u32) -> Option<u64> {
     let path = format!("/sys/devices/system/node/node{node}/meminfo");
     let text = std::fs::read_to_string(path).ok()?;
-    let line = text.lines().find(|line| line.contains("MemTotal:"))?;
-    // From the end of the line, because it begins with the node.
-    let kibibytes: u64 = line.split_whitespace().rev().nth(1)?.parse().ok()?;
-    Some(kibibytes << 10)
+    // Each line begins with the node.
+    let kibibytes = kibibytes_after(&text, &format!("Node {node} MemTotal:"))?;
+    Some(kibibytes * 1024)
 }
 
 /// Parses numbers and ranges of numbers, such as `0-1,4`.

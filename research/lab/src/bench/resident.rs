@@ -1,6 +1,6 @@
 //! The resident memory of this process.
 
-use crate::memory::kibibytes_after;
+use nearfield_tiers::machine::kibibytes_after;
 use std::fs;
 
 /// Memory of this process that is in RAM, and the part of it in huge pages.

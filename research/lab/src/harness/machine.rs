@@ -1,7 +1,7 @@
 //! The machine and the versions of a measurement.
 
 use super::team::cores;
-use crate::memory::kibibytes_after;
+use nearfield_tiers::machine::kibibytes_after;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::process::Command;

@@ -7,7 +7,8 @@ use std::ptr;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::error::LabError;
-use crate::memory::{check_available, kibibytes_after};
+use crate::memory::check_available;
+use nearfield_tiers::machine::kibibytes_after;
 
 /// Size of the requested pages, and of the smallest buffer.
 pub(super) const HUGE_PAGE_BYTES: u64 = 2 << 20;

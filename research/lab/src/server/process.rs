@@ -169,7 +169,8 @@ impl ServerProcess {
     /// Returns its resident memory, in bytes.
     pub fn resident_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
-        let kibibytes = crate::memory::kibibytes_after(&status.unwrap_or_default(), "VmRSS:");
+        let kibibytes =
+            nearfield_tiers::machine::kibibytes_after(&status.unwrap_or_default(), "VmRSS:");
         kibibytes.unwrap_or(0) * 1024
     }
 }

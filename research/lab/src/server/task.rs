@@ -2,6 +2,7 @@
 
 use crate::error::LabError;
 use crate::text::shortened;
+use nearfield_server::resp::encode::words as write;
 use rand::{Rng, RngExt};
 use std::str::FromStr;
 
@@ -379,16 +380,6 @@ fn scatter(position: u64, count: u64) -> u64 {
     // The stride is a prime greater than all counts, so it has no factor in common with them.
     const STRIDE: u128 = 11_400_714_819_323_198_549;
     (u128::from(position) * STRIDE % u128::from(count)) as u64
-}
-
-/// Appends a request of these words.
-pub fn write(out: &mut Vec<u8>, words: &[&[u8]]) {
-    out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
-    for word in words {
-        out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-        out.extend_from_slice(word);
-        out.extend_from_slice(b"\r\n");
-    }
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use super::advice::HotBy;
 use super::error::AdviseError;
 use super::kind::SurveyedValueKind;
 use super::pace::SurveyPacing;
-use crate::client::{self, CliClient, CliReply};
-use std::io;
+use crate::client::{CliClient, CliReply};
+use nearfield_server::resp::encode;
 use std::time::Instant;
 
 /// The facts that a server reports about itself.
@@ -90,13 +90,7 @@ pub struct SurveyedServer {
 impl SurveyedServer {
     /// Queries the facts about a server.
     pub fn meet(mut client: CliClient) -> Result<SurveyedServer, AdviseError> {
-        let mut ask = |words: &[&str]| {
-            let mut request = Vec::new();
-            client::write(&mut request, words);
-            let replies = client.pipeline(&request, 1)?;
-            Ok::<_, io::Error>(replies.into_iter().next().unwrap_or(CliReply::Null))
-        };
-        let pages = match ask(&["INFO"])? {
+        let pages = match client.exchange(&["INFO"])? {
             CliReply::Text(pages) => pages,
             CliReply::Error(reply) => return Err(AdviseError::refusal("INFO", &reply)),
             _ => return Err(strange("INFO")),
@@ -105,9 +99,9 @@ impl SurveyedServer {
         if facts.in_cluster {
             // A replica lists its keys only after this. Others reply with an error, which does no
             // harm.
-            ask(&["READONLY"])?;
+            client.exchange(&["READONLY"])?;
         }
-        let touch = ask(&["CLIENT", "NO-TOUCH", "ON"])?;
+        let touch = client.exchange(&["CLIENT", "NO-TOUCH", "ON"])?;
         Ok(SurveyedServer {
             client,
             facts,
@@ -120,7 +114,7 @@ impl SurveyedServer {
     fn ask(&mut self, requests: &[Vec<Vec<u8>>]) -> Result<Vec<CliReply>, AdviseError> {
         let mut bytes = Vec::new();
         for request in requests {
-            client::write(&mut bytes, request);
+            encode::command(&mut bytes, request);
         }
         let start = Instant::now();
         let replies = self.client.pipeline(&bytes, requests.len())?;

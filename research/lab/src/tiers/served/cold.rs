@@ -1,11 +1,12 @@
 //! Reads of values in memory while other clients keep the disk busy with cold ones.
 
-use super::{ENTRY_BYTES, FilledServer, KEY_BYTES, write};
+use super::{ENTRY_BYTES, FilledServer, KEY_BYTES};
 use crate::harness::{Completion, Interrupt, LatencySummary, MeasurementSample, in_turns};
 use crate::report::{self, MeasurementProgress, NumberOrigin};
 use crate::server::load::{ConnectionShape, ServerLoadResult};
 use crate::tiers::{TiersBenchPlan, TiersError, ValueCorpus};
 use crate::workload::random;
+use nearfield_server::resp::encode::words as write;
 use rand::RngExt;
 use serde::Serialize;
 

@@ -12,6 +12,7 @@ use crate::server::load::{ConnectionShape, ServerLoadResult, drive};
 use crate::server::process::ServerProcess;
 use crate::server::program::ServerProgram;
 use crate::workload::{Permutation, Random, random};
+use nearfield_server::resp::encode::words as write;
 use rand_distr::{Distribution, Zipf};
 use std::time::{Duration, Instant};
 
@@ -137,15 +138,6 @@ fn key(number: u64) -> [u8; KEY_BYTES as usize] {
     }
     debug_assert_eq!(rest, 0, "a key has twelve digits");
     key
-}
-
-fn write(out: &mut Vec<u8>, words: &[&[u8]]) {
-    out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
-    for word in words {
-        out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-        out.extend_from_slice(word);
-        out.extend_from_slice(b"\r\n");
-    }
 }
 
 /// A generator of keys by Zipf's distribution. It scatters ranks over the keys.

@@ -2,11 +2,11 @@
 //! significant first, so that keys have the order of their numbers. An update is a `SET` that
 //! returns the previous value.
 
-use crate::server::task::write;
 use nearfield_core::{
     Batch, BatchInput, BatchOutput, IndexOperation, OperationOutcome, ScanDirection, Words,
 };
 use nearfield_server::resp::RespReply;
+use nearfield_server::resp::encode::words as write;
 use std::ops::Bound;
 
 /// The form of a reply.
