@@ -104,9 +104,9 @@ pub struct ServeArguments {
     #[arg(help_heading = "Placement")]
     pool_key_bytes: usize,
     /// A tier for values; may be given several times, the fastest first: memory=SIZE, then
-    /// memory@numa:NODE=SIZE, compressed=SIZE and file:FOLDER=SIZE, such as --tier memory=4gb --tier
-    /// file:/mnt/ssd=200gb. Sizes are written as for --maxmemory. Rarely used values move down, and back up when they are used. Keys stay
-    /// in memory.
+    /// memory@numa:NODE=SIZE, compressed=SIZE and file:FOLDER=SIZE, such as --tier memory=4gb
+    /// --tier file:/mnt/ssd=200gb. Sizes are written as for --maxmemory. Rarely used values move
+    /// down, and back up when they are used. Keys stay in memory.
     #[arg(long, value_name = "TIER=SIZE")]
     tier: Vec<TierSpecification>,
     /// The memory that may be used, such as 100mb; 0 is no limit. As in Redis, 4gb is 4 GiB and 4g
