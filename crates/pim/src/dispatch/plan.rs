@@ -166,8 +166,7 @@ impl ModuleTaskPlan {
         };
         let mut walk = requests.walk();
         let mut tags = Tags::default();
-        // An earlier insert of this batch may have created the partition, so it is looked up again
-        // first.
+        // An earlier insert of this batch may have created the partition.
         let mut home = |directory: &mut PartitionDirectory, number, key| {
             let place = requests.place(number, key, directory);
             place.or_else(|| create(directory, key))
@@ -186,8 +185,7 @@ impl ModuleTaskPlan {
                     match tags.shared(requests, number) {
                         Some(tag) => plan.share(position, place, tag),
                         None => {
-                            // Only reads use copies. A write goes to the first, because copies of a
-                            // written partition were removed before.
+                            // Copies of a written partition were removed, so writes use none.
                             let copy = read(directory, place, position.into());
                             let tag = plan.add(position, (place, copy), ModuleTask::Get { key });
                             if requests.combines() {
@@ -200,8 +198,7 @@ impl ModuleTaskPlan {
                     if let Some(place) = home(directory, number, key) {
                         let task = ModuleTask::Insert { key, value };
                         plan.add(position, first(directory, place), task);
-                        // Scans behind this write see another content, so they must not share a
-                        // read with those before it.
+                        // Scans behind this write must not share reads with those before it.
                         walk.wrote(place);
                         directory.note_insert(place, key);
                     }
@@ -218,8 +215,7 @@ impl ModuleTaskPlan {
                         continue;
                     }
                     let previous = input.previous(previous);
-                    // Only an update from absent can insert. One that expects a value needs no new
-                    // partition.
+                    // Only an update from absent can insert.
                     let place = match previous {
                         None => home(directory, number, key),
                         Some(_) => requests.place(number, key, directory),
@@ -228,8 +224,7 @@ impl ModuleTaskPlan {
                     if let Some(place) = place {
                         let task = update(key, previous, value, &values);
                         let tag = plan.add(position, first(directory, place), task);
-                        // The tag is noted only for the first of a chain, whose task the later
-                        // updates share.
+                        // Later updates of the chain share the task of its first.
                         if !values.is_empty() {
                             tags.note(number, tag);
                         }
@@ -248,14 +243,7 @@ impl ModuleTaskPlan {
                     }
                 }
                 IndexOperation::Predecessor { key } => {
-                    let directory = &*directory;
-                    // The nearest partition may turn out to be empty by then, so several may be
-                    // asked. The first with an entry has the outcome.
-                    directory.candidates(0, key, 1, true, |place| {
-                        let start = directory.start(place);
-                        let copy = read(directory, place, position.into());
-                        plan.add(position, (place, copy), ModuleTask::Floor { start, key });
-                    });
+                    plan.floor(position, directory, key, &mut read);
                 }
                 IndexOperation::Successor { key } => {
                     let reach = ScanKeyRange::next(key);
@@ -281,6 +269,22 @@ impl ModuleTaskPlan {
             }
         }
         plan
+    }
+
+    fn floor(
+        &mut self,
+        position: u32,
+        directory: &PartitionDirectory,
+        key: u64,
+        read: &mut impl FnMut(&PartitionDirectory, PartitionPlace, u64) -> Replica,
+    ) {
+        // The nearest partition may turn out to be empty by then, so several may be asked. The
+        // first with an entry has the outcome.
+        directory.candidates(0, key, 1, true, |place| {
+            let start = directory.start(place);
+            let copy = read(directory, place, position.into());
+            self.add(position, (place, copy), ModuleTask::Floor { start, key });
+        });
     }
 
     fn scan(

@@ -556,10 +556,9 @@ impl<'s> IoThread<'s> {
             };
             // Only commands change these, and none is executed before they are read again.
             let client = &connection.client;
-            let limits = if client.authenticated {
-                limits::of_requests(self.server)
-            } else {
-                RequestLimits::unauthenticated()
+            let limits = match client.authenticated {
+                true => limits::of_requests(self.server),
+                false => RequestLimits::unauthenticated(),
             };
             let database = client.database;
             let for_batches = client.is_plain()
@@ -627,11 +626,8 @@ impl<'s> IoThread<'s> {
                 // The round is empty now. It takes the request now, or never.
                 let served = &mut *self.served;
                 let RespConnection { client, parser, .. } = &served.connections[index];
-                let request = rest.get(..end).unwrap_or_default();
-                if served
-                    .round
-                    .add_first(index as u32, client, parser, request)
-                {
+                let (round, request) = (&mut served.round, rest.get(..end).unwrap_or_default());
+                if round.add_first(index as u32, client, parser, request) {
                     continue;
                 }
             }

@@ -54,7 +54,6 @@ impl KeyspaceWalk {
         count: usize,
         mut visit: impl FnMut(KeyspaceWalkEntry<'_>) -> KeyspaceWalkVisit,
     ) {
-        debug_assert!(self.after.is_none() || self.within.is_none());
         let mut left = count;
         while left > 0 {
             let Some(database) = databases.get(self.database) else {

@@ -28,8 +28,8 @@ impl Curve {
             if steps.len() <= step {
                 steps.resize(step + 1, (0.0, 0.0, 0.0));
             }
-            // Steps of equal width in log2 of the rank keep the many cold subranges from outweighing
-            // the few hot ones.
+            // Steps of equal width in log2 of the rank keep the many cold subranges from
+            // outweighing the few hot ones.
             let sums = &mut steps[step];
             sums.0 += u;
             sums.1 += f64::from(hot).ln_1p();

@@ -213,6 +213,10 @@ fn a_node_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
                 !matches!(reply, RespReplyValue::Error(_)),
                 "{meanwhile}: {reply}"
             );
+            // The nodes of a deleted list are there until a thread has freed them.
+            eventually("nothing waits to be freed", || {
+                keyspace.freeing.waiting_objects() == 0
+            });
             let published = moving.publish(&keyspace.share(), place);
             let context = format!("{from} to {to}, {meanwhile}: {published:?}");
             match arrives {

@@ -356,9 +356,8 @@ fn ours(scale: &RadarScale, rows: &[Row], source: RadarClaimSource) -> Option<f6
         }
         Fullest(peer) => greatest(loads(rows, peer).map(|row| row.detail.y.value)),
         Load(peer, degree) => {
-            let mut rows = loads(rows, peer);
-            rows.find(|row| row.detail.x.value == degree)
-                .map(|row| row.detail.y.value)
+            let row = loads(rows, peer).find(|row| row.detail.x.value == degree);
+            row.map(|row| row.detail.y.value)
         }
         Closed => {
             let parts = loads(rows, RANGE_PARTITION.name).map(|row| {
@@ -382,13 +381,11 @@ fn ours(scale: &RadarScale, rows: &[Row], source: RadarClaimSource) -> Option<f6
         Words => rivals("13"),
         Ycsb => rivals("12"),
         Behind(one, others, most) => {
-            let others = others.iter().copied();
-            let ratios = others.flat_map(|other| ratios(rows, ["14", "14"], one, other));
-            let ratios = ratios.map(|(.., ratio)| ratio);
-            if most {
-                greatest(ratios)
-            } else {
-                least(ratios)
+            let of = |&other| ratios(rows, ["14", "14"], one, other);
+            let found = others.iter().flat_map(of).map(|(.., ratio)| ratio);
+            match most {
+                true => greatest(found),
+                false => least(found),
             }
         }
         Heights(figure, what) => {
