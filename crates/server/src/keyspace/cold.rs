@@ -151,8 +151,8 @@ impl Keyspace {
 }
 
 /// Brings the object of a key from a place of a cold tier into a slot.
-pub(super) fn warm(
-    view: &mut impl KeyView<'_>,
+pub(super) fn warm<'v>(
+    view: &mut impl KeyView<'v>,
     key: &[u8],
     found: &KeyMetadata,
     place: ColdPlace,

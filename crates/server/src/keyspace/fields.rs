@@ -70,8 +70,8 @@ const WORDS_BEFORE: usize = 2;
 /// # Errors
 /// Those of the index; the hash is stored in a cold tier and cannot be read.
 #[inline]
-pub(super) fn find_to_change(
-    view: &mut impl KeyView<'_>,
+pub(super) fn find_to_change<'v>(
+    view: &mut impl KeyView<'v>,
     key: &[u8],
 ) -> Result<Option<KeyMetadata>, CommandError> {
     let found = view.peek(key)?;
@@ -87,7 +87,7 @@ pub(super) fn find_to_change(
 
 /// Returns true if it is a hash that may have expired fields.
 #[inline]
-fn may_be_due(view: &impl KeyView<'_>, found: &KeyMetadata) -> bool {
+fn may_be_due<'v>(view: &impl KeyView<'v>, found: &KeyMetadata) -> bool {
     let now_ms = view.field_time_ms();
     match found.outside.filter(|_| found.kind == RedisType::Hash) {
         None => false,
@@ -99,8 +99,8 @@ fn may_be_due(view: &impl KeyView<'_>, found: &KeyMetadata) -> bool {
 /// Removes up to `limit` expired fields of a hash, and returns their number. Brings a hash from a
 /// cold tier into memory.
 #[cold]
-fn expire_fields_of(
-    view: &mut impl KeyView<'_>,
+fn expire_fields_of<'v>(
+    view: &mut impl KeyView<'v>,
     key: &[u8],
     found: &KeyMetadata,
     limit: usize,

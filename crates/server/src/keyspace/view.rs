@@ -462,8 +462,8 @@ pub trait KeyView<'k>: KeyStore<'k> + KeyLedger + Sized {
 impl<'k, V: KeyStore<'k> + KeyLedger> KeyView<'k> for V {}
 
 /// Passes the object of a key that exists to `edit`.
-fn edit_found<T: Container, R>(
-    view: &mut impl KeyView<'_>,
+fn edit_found<'v, T: Container, R>(
+    view: &mut impl KeyView<'v>,
     key: &[u8],
     found: &KeyMetadata,
     edit: impl FnOnce(&mut T) -> R,
