@@ -1,7 +1,7 @@
 //! A connection to a server.
 
 use super::reply::RespReplyValue;
-pub use nearfield_server::resp::encode::words as encode;
+pub use nearfield_server::resp::encode::request as encode;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};

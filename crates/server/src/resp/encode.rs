@@ -70,6 +70,11 @@ pub fn select(out: &mut Vec<u8>, database: usize) {
     word(out, itoa::Buffer::new().format(database).as_bytes());
 }
 
+/// Appends a command of these words, which may be literals of different lengths.
+pub fn request(out: &mut Vec<u8>, words: &[&[u8]]) {
+    self::words(out, words);
+}
+
 /// Appends a command of these words.
 pub fn words<W: AsRef<[u8]>>(out: &mut Vec<u8>, words: &[W]) {
     array(out, words.len());

@@ -2,7 +2,7 @@
 
 use crate::error::LabError;
 use crate::text::shortened;
-use nearfield_server::resp::encode::words as write;
+use nearfield_server::resp::encode::request as write;
 use rand::{Rng, RngExt};
 use std::str::FromStr;
 

@@ -6,7 +6,7 @@ use crate::report::{self, MeasurementProgress, NumberOrigin};
 use crate::server::load::{ConnectionShape, ServerLoadResult};
 use crate::tiers::{TiersBenchPlan, TiersError, ValueCorpus};
 use crate::workload::random;
-use nearfield_server::resp::encode::words as write;
+use nearfield_server::resp::encode::request as write;
 use rand::RngExt;
 use serde::Serialize;
 

@@ -12,7 +12,7 @@ use crate::server::load::{ConnectionShape, ServerLoadResult, drive};
 use crate::server::process::ServerProcess;
 use crate::server::program::ServerProgram;
 use crate::workload::{Permutation, Random, random};
-use nearfield_server::resp::encode::words as write;
+use nearfield_server::resp::encode::request as write;
 use rand_distr::{Distribution, Zipf};
 use std::time::{Duration, Instant};
 

@@ -6,7 +6,7 @@ use nearfield_core::{
     Batch, BatchInput, BatchOutput, IndexOperation, OperationOutcome, ScanDirection, Words,
 };
 use nearfield_server::resp::RespReply;
-use nearfield_server::resp::encode::words as write;
+use nearfield_server::resp::encode::request as write;
 use std::ops::Bound;
 
 /// The form of a reply.
