@@ -1,7 +1,6 @@
 //! Commands on keys accept any arguments: words that have a meaning for some command, and numbers
 //! at the limits, in any number and order. Each command gets exactly one reply, and none panics.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::client::ClientSession;
 use nearfield_server::clock::now_ms;
