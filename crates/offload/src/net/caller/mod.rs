@@ -135,7 +135,16 @@ struct PendingQuery {
     heard: Duration,
     /// True if the present state was refused because of its hops.
     hops_were_reset: bool,
+    /// True if the request was refused for now since it was sent last.
+    was_refused: bool,
     last: Option<TraversalStatus>,
+}
+
+impl PendingQuery {
+    /// Returns the time at which the query is given up, unless there is progress before.
+    fn end(&self, patience: Duration) -> Duration {
+        self.heard.saturating_add(patience)
+    }
 }
 
 impl QueryCaller {
@@ -163,7 +172,9 @@ impl QueryCaller {
     /// Returns the time at which [`tick`](QueryCaller::tick) has work to do, unless a response
     /// arrives before.
     pub fn due(&self) -> Option<Duration> {
-        self.calls.values().map(|call| call.due).min()
+        let patience = self.settings.patience;
+        let calls = self.calls.values();
+        calls.map(|call| call.due.min(call.end(patience))).min()
     }
 
     /// Sends a query that may make `iterations` iterations, and returns the number of the request.
@@ -205,6 +216,7 @@ impl QueryCaller {
             due: now,
             heard: now,
             hops_were_reset: false,
+            was_refused: false,
             last: None,
         };
         debug_assert!(
@@ -257,12 +269,20 @@ impl QueryCaller {
             (_, TraversalStatus::UnknownProgram) if is_further || call.request.body.is_empty() => {
                 CallerReaction::SendProgram
             }
-            (_, TraversalStatus::Busy | TraversalStatus::StaleMap) => CallerReaction::Wait,
+            // A second refusal of one request must not delay the next repeat again: somebody may
+            // replay the first one for ever.
+            (_, TraversalStatus::Busy | TraversalStatus::StaleMap)
+                if is_further || !call.was_refused =>
+            {
+                CallerReaction::Wait
+            }
             (
                 _,
                 TraversalStatus::Elsewhere
                 | TraversalStatus::HopLimit
-                | TraversalStatus::UnknownProgram,
+                | TraversalStatus::UnknownProgram
+                | TraversalStatus::Busy
+                | TraversalStatus::StaleMap,
             ) => CallerReaction::Ignore,
             (_, TraversalStatus::IterationLimit) if message.left > 0 => CallerReaction::Ignore,
             (_, status) => CallerReaction::End(status),
@@ -311,8 +331,9 @@ impl QueryCaller {
             ..message
         };
         if waits {
+            call.was_refused = true;
             call.repeats += 1;
-            call.due = now + self.timer.wait(call.repeats);
+            call.due = now.saturating_add(self.timer.wait(call.repeats));
         } else {
             match step {
                 CallerReaction::SendProgram => self.counters.with_program += 1,
@@ -331,14 +352,17 @@ impl QueryCaller {
         now: Duration,
         out: &mut Vec<OutgoingDatagram>,
     ) -> Option<QueryCompletion> {
-        let due = self.calls.iter().filter(|(_, call)| call.due <= now);
+        let patience = self.settings.patience;
+        // Some refusals make a request due later, and the caller gives up all the same.
+        let is_due = |call: &PendingQuery| call.due <= now || call.end(patience) <= now;
+        let due = self.calls.iter().filter(|(_, call)| is_due(call));
         // The loop changes the calls, so it cannot borrow them.
         let due: Vec<u64> = due.map(|(&counter, _)| counter).collect();
         for counter in due {
             let Some(call) = self.calls.get_mut(&counter) else {
                 continue;
             };
-            if now.saturating_sub(call.heard) >= self.settings.patience {
+            if call.end(patience) <= now {
                 let last = call.last;
                 self.calls.remove(&counter);
                 self.counters.given_up += 1;
@@ -363,7 +387,8 @@ impl QueryCaller {
         debug_assert!(settled <= counter);
         call.request.settled = settled;
         call.sent = now;
-        call.due = now + self.timer.wait(call.repeats);
+        call.was_refused = false;
+        call.due = now.saturating_add(self.timer.wait(call.repeats));
         self.counters.sent += 1;
         out.push(OutgoingDatagram {
             to: self.settings.switch,

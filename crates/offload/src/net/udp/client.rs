@@ -97,13 +97,12 @@ impl<S: Datagrams> QueryRunner for OffloadClient<S> {
             let wait = due.saturating_sub(now).min(LOOK);
             let received = self.socket.receive_datagram(&mut self.buffer, Some(wait))?;
             let now = self.began.elapsed();
-            let answer = match received {
-                Some((length, _)) => {
-                    let datagram = self.buffer.get(..length).unwrap_or_default();
-                    self.caller.receive(now, datagram, &mut self.out)
-                }
-                None => self.caller.tick(now, &mut self.out),
-            };
+            let answer = received.and_then(|(length, _)| {
+                let datagram = self.buffer.get(..length).unwrap_or_default();
+                self.caller.receive(now, datagram, &mut self.out)
+            });
+            // The timers do not wait for silence, or a flood of foreign datagrams would stop them.
+            let answer = answer.or_else(|| self.caller.tick(now, &mut self.out));
             // Outcomes of earlier queries, which an error of the socket has cut off, may still
             // arrive.
             if let Some(answer) = answer

@@ -1,7 +1,7 @@
 //! The loops of switches and memory nodes, which run until they are stopped.
 
 use super::Datagrams;
-use crate::net::{OffloadNode, Switch};
+use crate::net::{OffloadNode, OutgoingDatagram, Switch};
 use crate::wire::{Announcement, AuthenticationKey, DATAGRAM_BYTES_MAX, ProcessAddress};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,13 +62,19 @@ pub fn serve_node(
                 break;
             }
         }
-        // A check for datagrams takes as long as dozens of iterations.
-        if out.is_empty() {
-            node.turn(&mut out);
-        }
-        for sent in out.drain(..) {
-            socket.send_datagram(sent.to, &sent.datagram)?;
-        }
+        send_all(socket, &mut out)?;
+        // Replies do not take the place of a turn, or a flood of refused requests would stop the
+        // traversals of others.
+        node.turn(&mut out);
+        send_all(socket, &mut out)?;
+    }
+    Ok(())
+}
+
+/// Sends datagrams in their order.
+fn send_all(socket: &impl Datagrams, out: &mut Vec<OutgoingDatagram>) -> io::Result<()> {
+    for sent in out.drain(..) {
+        socket.send_datagram(sent.to, &sent.datagram)?;
     }
     Ok(())
 }

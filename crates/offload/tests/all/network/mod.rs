@@ -1,6 +1,7 @@
 //! Callers, a switch and memory nodes: over a simulated network with faults, and over UDP.
 
 mod deaths;
+mod floods;
 mod hostile;
 mod once;
 mod udp;
