@@ -1,16 +1,19 @@
 //! The map from addresses to memory nodes.
 
 use crate::wire::{Announcement, ProcessAddress};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
+
+/// Largest number of nodes whose announcements a switch knows at the same time.
+const NODES_MAX: usize = 1024;
 
 /// A table of ranges that were given, or announced by memory nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SwitchRangeTable {
     /// The entries in the order of their addresses; none overlap.
     entries: Vec<SwitchRangeEntry>,
-    /// The epoch of the latest announcement of each node.
+    /// The epoch of the latest announcement of each node, up to [`NODES_MAX`].
     epochs: HashMap<ProcessAddress, u32>,
 }
 
@@ -55,6 +58,12 @@ pub enum MapError {
         /// The node that has it already.
         other: ProcessAddress,
     },
+    /// A node has no room, because too many others have announced ranges.
+    #[error("there is no room for {node}: {NODES_MAX} nodes have announced ranges")]
+    Nodes {
+        /// The node without room.
+        node: ProcessAddress,
+    },
 }
 
 impl SwitchRangeTable {
@@ -86,7 +95,7 @@ impl SwitchRangeTable {
 
     /// Replaces all earlier announcements of a node by this one. Removes ranges of nodes with a
     /// lower epoch that overlap it. Returns true if the map has changed; an announcement older than
-    /// the last one changes nothing.
+    /// the last one changes nothing. Ranges within given ones of the node are in the map already.
     ///
     /// # Errors
     /// See [`MapError`]; the map is as before.
@@ -99,8 +108,16 @@ impl SwitchRangeTable {
         let mut entries = Vec::new();
         for &(start, bytes) in &announcement.ranges {
             let entry = SwitchRangeEntry::new(start, bytes, node, Some(epoch))?;
+            let has_it = |other: &SwitchRangeEntry| {
+                other.epoch.is_none() && other.node == node && other.contains(&entry)
+            };
+            if self.entries.iter().any(has_it) {
+                continue;
+            }
+            // The node's own given ranges stay, too.
             let stays = |other: &&SwitchRangeEntry| {
-                other.node != node && other.epoch.is_none_or(|known| known >= epoch)
+                let goes = |known| other.node == node || known < epoch;
+                !other.epoch.is_some_and(goes)
             };
             // Ranges of one announcement must not overlap each other, either.
             let mut others = self.entries.iter().filter(stays).chain(&entries);
@@ -110,17 +127,33 @@ impl SwitchRangeTable {
             }
             entries.push(entry);
         }
-        // Nodes repeat their announcements. Callers want to know if one changed something.
-        let before = self.clone();
-        self.epochs.insert(node, epoch);
-        self.entries.retain(|other| {
+        let mut after = self.clone();
+        after.epochs.insert(node, epoch);
+        after.entries.retain(|other| {
             other.epoch.is_none()
                 || other.node != node && entries.iter().all(|entry| !other.overlaps(entry))
         });
         for entry in entries {
-            self.insert(entry);
+            after.insert(entry);
         }
-        Ok(*self != before)
+        if !after.forget_nodes() {
+            return Err(MapError::Nodes { node });
+        }
+        // Nodes repeat their announcements. Callers want to know if one changed something.
+        let has_changed = *self != after;
+        *self = after;
+        Ok(has_changed)
+    }
+
+    /// Forgets the nodes without ranges if too many are known. Returns false if the others are too
+    /// many, too.
+    fn forget_nodes(&mut self) -> bool {
+        if self.epochs.len() > NODES_MAX {
+            let nodes: HashSet<ProcessAddress> =
+                self.entries.iter().map(|entry| entry.node).collect();
+            self.epochs.retain(|node, _| nodes.contains(node));
+        }
+        self.epochs.len() <= NODES_MAX
     }
 
     fn insert(&mut self, entry: SwitchRangeEntry) {
@@ -128,6 +161,10 @@ impl SwitchRangeTable {
             .entries
             .partition_point(|other| other.start < entry.start);
         self.entries.insert(at, entry);
+        debug_assert!(
+            self.entries.is_sorted_by(|one, next| one.end <= next.start),
+            "two entries overlap"
+        );
     }
 }
 
@@ -147,6 +184,10 @@ impl SwitchRangeEntry {
             }),
             _ => Err(MapError::Extent { start, bytes }),
         }
+    }
+
+    fn contains(&self, other: &SwitchRangeEntry) -> bool {
+        self.start <= other.start && other.end <= self.end
     }
 
     fn overlaps(&self, other: &SwitchRangeEntry) -> bool {
@@ -268,5 +309,50 @@ mod tests {
         assert_eq!(null, Err(MapError::Extent { start: 0, bytes: 8 }));
         let twice: Result<SwitchRangeTable, MapError> = "1-9=127.0.0.1:1 8-10=127.0.0.1:2".parse();
         assert!(matches!(twice, Err(MapError::Overlap { .. })));
+    }
+
+    #[test]
+    fn a_node_may_announce_ranges_beside_its_given_ones_and_none_across() {
+        let mut map = SwitchRangeTable::default();
+        map.give(0x1000, 0x1000, A).expect("room");
+        // The first of these is known, and so is a part of it.
+        let both = announcement(5, A, &[(0x1000, 0x1000), (0x1800, 8), (0x3000, 0x1000)]);
+        assert_eq!(map.take(&both), Ok(true));
+        assert_eq!(map.take(&both), Ok(false));
+        assert_eq!(map.to_string().lines().count(), 2);
+        let around = announcement(6, A, &[(0x1000, 0x8000)]);
+        let overlap = MapError::Overlap {
+            start: 0x1000,
+            node: A,
+            other: A,
+        };
+        assert_eq!(map.take(&around), Err(overlap));
+        let found = [0x1000, 0x1fff, 0x2000, 0x3000].map(|address| map.find(address));
+        assert_eq!(found, [Some(A), Some(A), None, Some(A)]);
+    }
+
+    #[test]
+    fn announcements_of_a_limited_number_of_nodes_are_known() {
+        let mut map = SwitchRangeTable::default();
+        let node = |number: u64| ProcessAddress(1000 + number);
+        let of = |epoch, number| announcement(epoch, node(number), &[(0x1000 + number * 8, 8)]);
+        // Nodes without ranges make room for others.
+        for number in 0..3 * NODES_MAX as u64 {
+            assert!(map.take(&announcement(1, node(number), &[])).is_ok());
+        }
+        assert!(map.epochs.len() <= NODES_MAX);
+        for number in 0..NODES_MAX as u64 {
+            assert_eq!(map.take(&of(1, number)), Ok(true), "{number}");
+        }
+        let before = map.clone();
+        let further = of(2, NODES_MAX as u64);
+        let node = further.node;
+        assert_eq!(map.take(&further), Err(MapError::Nodes { node }));
+        assert_eq!(map, before);
+        // A node that has restarted at another place takes the place of its former self.
+        let again = Announcement { node, ..of(2, 0) };
+        assert_eq!(map.take(&again), Ok(true));
+        assert_eq!(map.find(0x1000), Some(node));
+        assert_eq!(map.epochs.len(), NODES_MAX);
     }
 }
