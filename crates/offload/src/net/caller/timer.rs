@@ -13,12 +13,12 @@ pub struct RetransmissionTimer {
 }
 
 impl RetransmissionTimer {
+    /// Creates a timer of waits from `least` to `most`. If these are out of order, `most` holds.
     pub fn new(least: Duration, most: Duration) -> RetransmissionTimer {
-        debug_assert!(least <= most);
         RetransmissionTimer {
             mean: None,
             variation: Duration::ZERO,
-            least,
+            least: least.min(most),
             most,
         }
     }
@@ -43,8 +43,9 @@ impl RetransmissionTimer {
     /// Returns the time to wait after a number of repeats. It doubles with each repeat.
     pub fn wait(&self, repeats: u32) -> Duration {
         // Without any response so far, ten times the minimum.
-        let mean = self.mean.unwrap_or(self.least * 10);
-        let once = (mean + self.variation * 4).clamp(self.least, self.most);
+        let mean = self.mean.unwrap_or(self.least.saturating_mul(10));
+        let varied = mean.saturating_add(self.variation.saturating_mul(4));
+        let once = varied.clamp(self.least, self.most);
         // The bound keeps the shift in range. The longest wait is reached long before.
         let factor = 1 << repeats.min(16);
         once.saturating_mul(factor).min(self.most)
@@ -69,5 +70,12 @@ mod tests {
         assert!(timer.wait(0) >= MS * 4 && timer.wait(0) < MS * 5);
         assert_eq!(timer.wait(3), timer.wait(0) * 8);
         assert_eq!(timer.wait(60), MS * 1000);
+    }
+
+    #[test]
+    fn any_settings_give_a_wait() {
+        assert_eq!(RetransmissionTimer::new(MS * 2, MS).wait(1), MS);
+        let timer = RetransmissionTimer::new(Duration::MAX, Duration::MAX);
+        assert_eq!(timer.wait(1), Duration::MAX);
     }
 }
