@@ -59,7 +59,8 @@ impl<M: TraversalMemory> AcceleratorRunner<M> {
     ) -> Vec<TraversalOutcome> {
         let mut outcomes: Vec<Option<TraversalOutcome>> = Vec::new();
         for query in queries {
-            // The hardware makes one iteration before it looks at the limit.
+            // The hardware fetches a node before it looks at the limit, and the address may be
+            // wrong.
             if iterations == 0 {
                 outcomes.push(Some(unbegun(query)));
                 continue;

@@ -45,7 +45,8 @@ impl<M> std::fmt::Debug for OffloadedQuery<M> {
 }
 
 impl<M: TraversalMemory> OffloadedQuery<M> {
-    /// Creates a traversal of a query that may make `iterations` iterations, at least one.
+    /// Creates a traversal of a query that may make `iterations` iterations. Hardware fetches a
+    /// node before it finds that there are none left.
     pub fn new(query: &TraversalQuery, memory: &Rc<M>, iterations: u64) -> OffloadedQuery<M> {
         let mut scratchpad = query.scratchpad.clone();
         scratchpad.resize(query.program.scratchpad_bytes(), 0);
@@ -180,14 +181,21 @@ impl<M: TraversalMemory> HardwareTraversal for OffloadedQuery<M> {
         if self.at_object.is_some() {
             return self.ended(1, TraversalStatus::Done);
         }
+        if self.made >= self.left {
+            return Iteration {
+                verdict: Verdict::Limit,
+                ..self.ended(0, TraversalStatus::IterationLimit)
+            };
+        }
         if self.status == Some(TraversalStatus::Malfunction) {
             return self.ended(0, TraversalStatus::Malfunction);
         }
-        debug_assert!(self.made < self.left, "the model goes on after its limit");
         let changes = self.program.changes_memory();
         self.before = changes.then(|| self.workspace.scratchpad.clone());
         let result = Interpreter.iterate_counting(&self.program, &mut self.workspace);
         let Ok((next, instructions)) = result else {
+            // The iteration is not counted, so no refusal may take it back.
+            self.before = None;
             return self.ended(0, TraversalStatus::Malfunction);
         };
         self.made += 1;

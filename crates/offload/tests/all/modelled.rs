@@ -3,14 +3,16 @@
 
 use crate::differential::{CONDITIONS, one_of};
 use crate::random_program;
-use nearfield_hardware::accelerator::pulse::{PulseDesign, PulseParameters};
+use nearfield_hardware::VirtualTime;
+use nearfield_hardware::accelerator::pulse::{PulseAccelerator, PulseDesign, PulseParameters};
 use nearfield_hardware::accelerator::{
-    MemorySpan, TranslationPermission, TranslationRange, TranslationRefusal, TranslationTable,
+    MemorySpan, RackNode, TranslationPermission, TranslationRange, TranslationRefusal,
+    TranslationTable,
 };
 use nearfield_offload::isa::{
     AluOperation, BpfCode, Instruction, Operand, Register, Width, assemble, disassemble,
 };
-use nearfield_offload::modelled::AcceleratorRunner;
+use nearfield_offload::modelled::{AcceleratorRunner, OffloadedQuery};
 use nearfield_offload::program::{Declaration, TraversalProgram};
 use nearfield_offload::traversal::{
     AccessError, InMemory, QueryRunner, TraversalMemory, TraversalOutcome, TraversalQuery,
@@ -21,6 +23,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Distance of the nodes, which hold words that may be pointers to others.
@@ -287,6 +290,34 @@ fn all_executors_leave_the_same() {
         assert!(cases < 1000 || count > 10, "{status:?}: {count}");
     }
     assert!(seen.len() <= all.len(), "no executor malfunctions");
+}
+
+/// A traversal that may make no iteration has made none when hardware returns it.
+#[test]
+fn a_limit_of_no_iterations_has_no_effect() {
+    // Those of odd numbers read whole nodes, which hardware can fetch.
+    let cases = (1..40).step_by(2).filter_map(case);
+    for case in cases.map(|case| ModelledCase { limit: 0, ..case }) {
+        let (parameters, design) = (PulseParameters::PAPER, PulseDesign::PROTOTYPE);
+        let table = case.memory.table.clone();
+        let mut accelerator = PulseAccelerator::new(parameters, design, table).unwrap();
+        let memory = Rc::new(case.memory.clone());
+        let mut departures = Vec::new();
+        let mut outcomes = Vec::new();
+        let mut now = VirtualTime::ZERO;
+        for query in &case.queries {
+            let offloaded = OffloadedQuery::new(query, &memory, case.limit);
+            accelerator.submit(now, offloaded);
+            while accelerator.next_event().is_some() {
+                accelerator.step(&mut departures);
+            }
+            let departure = departures.pop().unwrap();
+            now = departure.at;
+            outcomes.push(departure.traversal.outcome(departure.end));
+        }
+        let bytes = memory.bytes.borrow().clone();
+        assert_eq!((outcomes, bytes), by_interpreter(&case));
+    }
 }
 
 /// A canary: the test notices a model that executes another constant.
