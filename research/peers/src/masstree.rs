@@ -107,6 +107,10 @@ impl<'p, K: AsRef<[u8]> + Copy> PeerSession for MasstreeSession<'p, K> {
         limit: usize,
         mut visit: impl FnMut(u64),
     ) -> usize {
+        // The map passes an entry before it asks if it shall go on.
+        if limit == 0 {
+            return 0;
+        }
         let mut count = 0;
         let take = |value: u64| {
             visit(value);

@@ -56,7 +56,7 @@ impl<S: PeerKey> Visitor<S> for Compare<S> {
                     );
                 }
                 4 if self.kind.is_ordered() => {
-                    let limit = 1 + step(&mut state) as usize % 100;
+                    let limit = step(&mut state) as usize % 100;
                     let mut values = Vec::new();
                     let count = session.scan(&guard, key(index), limit, |value| values.push(value));
                     let expected: Vec<u64> = model
