@@ -76,8 +76,8 @@ struct RadarHost<D> {
     loads: Vec<u64>,
     /// The modules chosen for subranges that this batch may create, by their starts.
     homes: HashMap<u64, usize>,
-    /// Empty subranges that modules have yet to remove, as pairs of module and start.
-    empty: Vec<(usize, u64)>,
+    /// Subranges that modules have yet to remove, as pairs of module and start.
+    removals: Vec<(usize, u64)>,
     /// The moves of this batch.
     moving: SubrangeMoves,
     moves: SubrangeMoveCounts,
@@ -148,7 +148,7 @@ impl<D: ModuleDevice> Radar<D> {
                 full: BTreeSet::new(),
                 loads: Vec::new(),
                 homes: HashMap::new(),
-                empty: Vec::new(),
+                removals: Vec::new(),
                 moving: SubrangeMoves::default(),
                 moves: SubrangeMoveCounts::default(),
                 replicas: Replicas::default(),
@@ -247,7 +247,7 @@ impl<D: ModuleDevice> RadarHost<D> {
         // The tasks that modules execute before those of the operations. Removals come first,
         // because a removed subrange may be rebuilt.
         let mut inputs = vec![Vec::new(); modules + 1];
-        for &(module, start) in &self.empty {
+        for &(module, start) in &self.removals {
             ModuleTask::Free { start }.encode(0, NOBODY, &mut inputs[module]);
         }
         let input = batch.input()?;
@@ -286,9 +286,6 @@ impl<D: ModuleDevice> RadarHost<D> {
         if let (true, Some(heights)) = (learns, &mut self.heights) {
             heights.after_round();
         }
-        // Removals of failed modules are not repeated. A rebuilt subrange replaces what is left
-        // there.
-        self.empty.clear();
         let (answers, mut work) = self.run_here(&own);
         work.probes += self.probes(input);
         self.device.at_host(&work);
@@ -307,7 +304,7 @@ impl<D: ModuleDevice> RadarHost<D> {
             words: finished.words_again,
             ..HostWork::default()
         });
-        self.settle(&lists);
+        self.settle(&lists, &replied);
         self.forget_empty();
         let hops = self.device.counters().work.hops - hops;
         self.averages = average(hops, batch);
@@ -499,11 +496,11 @@ impl<D: ModuleDevice> RadarHost<D> {
                 self.store.remove(start);
             } else {
                 // The module frees it in the next batch, because the round of this one has ended.
-                self.empty.push((partition.module, start));
+                self.removals.push((partition.module, start));
                 self.full.remove(&partition.module);
             }
             for copy in self.replicas.remove(start) {
-                self.empty.push((copy.module, start));
+                self.removals.push((copy.module, start));
             }
         }
         // The counts of keys are taken from the directory again. Estimates made while planning, and

@@ -3,7 +3,8 @@
 //! A subrange that moves is first read in a separate round, and stays in its module until the round
 //! that builds its pieces elsewhere. So each entry is in at least one place at any time. If the
 //! second round does not begin, nothing changes. If a module cannot build a piece, because it has
-//! no room or has failed, the host takes the piece.
+//! no room or has failed, the host takes the piece. A module that failed may have kept a subrange
+//! that it was to remove, and gets that task again.
 
 use super::RadarHost;
 use super::homes::place;
@@ -440,8 +441,26 @@ impl<D: ModuleDevice> RadarHost<D> {
 
     /// Ends the moves after the round. `lists` are the lists that modules have built, by tag. The
     /// host takes the pieces that were not built, with their entries from before the batch.
-    pub(super) fn settle(&mut self, lists: &HashMap<u32, u32>) {
-        let SubrangeMoves { built, .. } = std::mem::take(&mut self.moving);
+    /// Subranges that failed modules may not have removed are recorded, to be removed later.
+    pub(super) fn settle(&mut self, lists: &HashMap<u32, u32>, replied: &[Replied]) {
+        let SubrangeMoves {
+            built,
+            former,
+            copies,
+        } = std::mem::take(&mut self.moving);
+        let is_lost = |module: usize| replied.get(module).is_none_or(Result::is_err);
+        // A module finds the subrange of a key by its start. It would take a left one for a wider
+        // one that was built since.
+        self.removals.retain(|&(module, _)| is_lost(module));
+        let former = former.into_iter();
+        let former = former.map(|(start, partition)| (partition.module, start));
+        let copies = copies.into_iter().flat_map(|(start, copies)| {
+            let copies = copies.into_iter();
+            copies.map(move |copy| (copy.module, start))
+        });
+        let removed = former.chain(copies);
+        self.removals
+            .extend(removed.filter(|&(module, _)| is_lost(module)));
         for (number, built) in built.into_iter().enumerate() {
             let start = built.start;
             let list = lists.get(&(OTHERS | number as u32)).copied();
@@ -456,7 +475,7 @@ impl<D: ModuleDevice> RadarHost<D> {
                     None => {
                         self.replicas.remove_from(start, module);
                         // A part of it may have been built.
-                        self.empty.push((module, start));
+                        self.removals.push((module, start));
                     }
                 }
                 continue;
@@ -469,7 +488,7 @@ impl<D: ModuleDevice> RadarHost<D> {
             }
             if let Some(partition) = self.directory.remove(start) {
                 // A part of it may have been built.
-                self.empty.push((partition.module, start));
+                self.removals.push((partition.module, start));
                 // The module is avoided until it frees something, or the next subrange would fail
                 // there, too.
                 self.full.insert(partition.module);
@@ -478,5 +497,8 @@ impl<D: ModuleDevice> RadarHost<D> {
                 }
             }
         }
+        // A module may fail to build a subrange again and again.
+        self.removals.sort_unstable();
+        self.removals.dedup();
     }
 }

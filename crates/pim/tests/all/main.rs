@@ -8,4 +8,5 @@ mod heights;
 mod model;
 mod skew;
 mod strings;
+mod unsteady;
 mod updates;

@@ -1,13 +1,12 @@
 //! Byte strings in modules: partitions under load, modules that are full or fail, and keys and
 //! values that are too long.
 
+use crate::unsteady::UnsteadyDevice;
 use nearfield_core::{
     Batch, ByteStrings, OperationError, OperationOutcome, OrderedIndex, ScanDirection,
 };
 use nearfield_hardware::modules::ModulePreset;
-use nearfield_pim::device::{
-    Answered, DeviceCounters, Model, ModuleDevice, ModuleError, ModuleProgram, RoundError, Workers,
-};
+use nearfield_pim::device::{Model, ModuleDevice, Workers};
 use nearfield_pim::strings::{PimStrings, PimStringsOptions};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -257,63 +256,16 @@ fn what_is_too_long_is_refused_by_itself() {
     assert_eq!(index.get(b"other"), Ok(Some(vec![2; 30_000])));
 }
 
-/// A device that refuses rounds, and modules that fail before or after they have done something.
-struct Unsteady {
-    device: Workers,
-    random: SmallRng,
-    refuses: f64,
-    fails: f64,
-}
-
-impl ModuleDevice for Unsteady {
-    fn modules(&self) -> usize {
-        self.device.modules()
-    }
-
-    fn bank_bytes(&self) -> u64 {
-        self.device.bank_bytes()
-    }
-
-    fn round<P: ModuleProgram>(
-        &mut self,
-        program: P,
-        mut inputs: Vec<Vec<u64>>,
-    ) -> Result<Vec<Answered>, RoundError> {
-        if self.random.random_bool(self.refuses) {
-            return Err(RoundError::TooLong {
-                module: 0,
-                bytes: 2,
-                limit: 1,
-            });
-        }
-        let gone = self.random.random_range(0..inputs.len());
-        let fails = self.random.random_bool(self.fails);
-        let message = "on purpose".to_owned();
-        if fails && self.random.random_bool(0.5) {
-            // The module executes a part, and panics at an invalid task.
-            let tasks = &mut inputs[gone];
-            tasks.truncate(self.random.random_range(0..=tasks.len()));
-        }
-        let mut answered = self.device.round(program, inputs)?;
-        if fails {
-            answered[gone] = Err(ModuleError::Panic {
-                module: gone,
-                message,
-            });
-        }
-        Ok(answered)
-    }
-
-    fn counters(&self) -> &DeviceCounters {
-        self.device.counters()
-    }
-}
-
 /// The possible values of each key. There may be several because some results were lost.
 type Possible = BTreeMap<Vec<u8>, Vec<Option<Vec<u8>>>>;
 
 /// Writes and reads some keys, and checks that no acknowledged write is lost.
-fn write(index: &PimStrings<Unsteady>, possible: &mut Possible, random: &mut SmallRng, hot: u64) {
+fn write(
+    index: &PimStrings<UnsteadyDevice>,
+    possible: &mut Possible,
+    random: &mut SmallRng,
+    hot: u64,
+) {
     let mut batch = Batch::<ByteStrings>::new();
     let mut asked = Vec::new();
     for _ in 0..300 {
@@ -360,7 +312,7 @@ fn write(index: &PimStrings<Unsteady>, possible: &mut Possible, random: &mut Sma
 fn nothing_is_lost_whatever_becomes_of_rounds_and_modules() {
     let (mut divided, mut merged, mut taken) = (0, 0, 0);
     for seed in 0..30 {
-        let device = Unsteady {
+        let device = UnsteadyDevice {
             device: Workers::new(4, 1 << 20, 2),
             random: SmallRng::seed_from_u64(seed),
             refuses: [0.0, 0.2][seed as usize % 2],
@@ -394,7 +346,7 @@ fn nothing_is_lost_whatever_becomes_of_rounds_and_modules() {
 
 #[test]
 fn keys_are_counted_again_once_modules_answer() {
-    let device = Unsteady {
+    let device = UnsteadyDevice {
         device: Workers::new(4, 1 << 20, 2),
         random: SmallRng::seed_from_u64(3),
         refuses: 0.0,
