@@ -1,7 +1,6 @@
 //! Commands on keys accept any arguments: words that have a meaning for some command, and numbers
 //! at the limits, in any number and order. Each command gets exactly one reply, and none panics.
 
-
 use nearfield_server::client::ClientSession;
 use nearfield_server::clock::now_ms;
 use nearfield_server::command::{CommandDefinition, CommandGroup, CommandImplementation, Flags};
