@@ -90,7 +90,8 @@ fn signals_end_it_and_leave_nothing() {
 fn what_it_cannot_be_is_refused() {
     let name = &format!("test-{}-refused", std::process::id());
     let size = refused(name, "8 apples");
-    assert!(size.contains("is not an amount of memory"), "{size}");
+    assert!(size.contains("invalid value '8 apples'"), "{size}");
+    assert!(size.contains("write a number of bytes"), "{size}");
     let size = refused(name, "1kb");
     assert_eq!(
         size,
