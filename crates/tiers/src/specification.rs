@@ -215,7 +215,7 @@ mod tests {
             ("memory=4gb", TierKind::Memory, 4 << 30),
             ("memory=4G", TierKind::Memory, 4_000_000_000),
             ("compressed=1048576", TierKind::Compressed, 1 << 20),
-            ("file:/a=b/c=8m", TierKind::File("/a=b/c".into()), 8 << 20),
+            ("file:/a=b/c=8m", TierKind::File("/a=b/c".into()), 8_000_000),
             ("memory=2GiB", TierKind::Memory, 2 << 30),
             ("memory@numa:2=16gb", TierKind::Node(2), 16 << 30),
         ] {
