@@ -22,6 +22,9 @@
 //! A command that changes databases as a whole (`FLUSHALL`, `SWAPDB`) first has all keys ahead of
 //! the cursor written, however long that takes.
 //!
+//! The old value of a key may be unreadable, in a cold tier. The change then goes on, and the
+//! snapshot fails, because it would lack the key.
+//!
 //! Memory: the bytes that wait for the disk are bounded (see `output`). The names of keys that were
 //! saved ahead of the cursor come on top.
 
@@ -74,6 +77,8 @@ struct RunningSnapshot {
     after: Option<Vec<u8>>,
     /// Keys of this database and of greater ones that the cursor must skip.
     saved: Vec<HashSet<Box<[u8]>>>,
+    /// The error of a thread that was to change keys and could not write their old values.
+    failed: Option<RdbError>,
     keys: u64,
 }
 
@@ -138,8 +143,12 @@ impl Snapshot {
         let Some(running) = running.as_mut() else {
             return;
         };
-        if running.save(keyspace, number, database, key).is_ok() {
-            running.output.wait_for_room_of_change();
+        if running.failed.is_some() {
+            return;
+        }
+        match running.save(keyspace, number, database, key) {
+            Ok(()) => running.output.wait_for_room_of_change(),
+            Err(error) => running.failed = Some(error),
         }
     }
 
@@ -152,9 +161,15 @@ impl Snapshot {
         let Some(running) = running.as_mut() else {
             return;
         };
-        // The thread that takes the snapshot sees an error, too.
-        while let Ok(false) = running.slice(keyspace, databases) {
-            running.output.wait_for_room_of_change();
+        loop {
+            match running.slice(keyspace, databases) {
+                Ok(false) => running.output.wait_for_room_of_change(),
+                Ok(true) => return,
+                Err(error) => {
+                    running.failed = Some(error);
+                    return;
+                }
+            }
         }
     }
 
@@ -181,6 +196,7 @@ impl RunningSnapshot {
             database: 0,
             after: None,
             saved: Vec::new(),
+            failed: None,
             keys: 0,
         })
     }
@@ -219,7 +235,13 @@ impl RunningSnapshot {
     }
 
     /// Writes some keys. Returns true if there are no more.
+    ///
+    /// # Errors
+    /// A key cannot be read, now or when another thread was to change it; those of the file.
     fn slice(&mut self, keyspace: &Keyspace, databases: &Databases) -> Result<bool, RdbError> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         let began = Instant::now();
         let mut count = 0;
         while let Some(database) = databases.get(self.database) {
@@ -308,7 +330,8 @@ impl RunningSnapshot {
 /// is not yet.
 ///
 /// # Errors
-/// Those of the disk, or `Interrupted` because `interrupted` returned true.
+/// Those of the disk; that of a value which cannot be read, which names its key; `Interrupted`
+/// because `interrupted` returned true.
 pub fn take(
     keyspace: &Keyspace,
     disk: &dyn PersistenceDisk,
@@ -374,7 +397,7 @@ pub fn take(
 /// itself.
 ///
 /// # Errors
-/// Those of the disk.
+/// Those of the disk; that of a value which cannot be read, which names its key.
 pub fn take_exclusively(
     keyspace: &Keyspace,
     databases: &Databases,
@@ -403,7 +426,7 @@ pub fn take_exclusively(
 impl RunningSnapshot {
     fn finish(self) -> Result<u64, RdbError> {
         debug_assert_eq!(self.database, DATABASES, "keys ahead of the cursor");
-        debug_assert!(self.saved.iter().all(HashSet::is_empty));
+        debug_assert!(self.saved.iter().all(HashSet::is_empty) && self.failed.is_none());
         self.writer.finish()?;
         Ok(self.keys)
     }

@@ -122,6 +122,7 @@ impl Write for SnapshotBuffer {
 pub(super) fn again(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
-        None => error.kind().into(),
+        // The text names the key of a value that cannot be read.
+        None => io::Error::new(error.kind(), error.to_string()),
     }
 }

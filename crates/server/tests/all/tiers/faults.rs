@@ -4,11 +4,13 @@
 use super::*;
 use crate::hash_expiry::expire_at;
 use nearfield_server::clock::now_ms;
+use nearfield_server::disk::RealPersistenceDisk;
+use nearfield_server::keyspace::snapshot;
 use nearfield_server_testkit::faulty::{EIO, ENOSPC};
 use nearfield_server_testkit::faulty_tier::{FaultyTierDisk, TierFaults};
 use nearfield_tiers::TierReadRing;
 use nearfield_tiers::disk::TierDisk;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 /// A server with small tiers, with files on a disk that fails on request, and a client.
@@ -285,6 +287,50 @@ fn a_node_that_cannot_be_read_names_the_key_and_nothing_changes() {
         ..TierFaults::default()
     });
     assert!(matches!(at.run(&[b"SAVE"]), RespReplyValue::Error(_)));
+}
+
+/// The disk works again before the snapshot goes on, so that the error is that of the change.
+#[test]
+fn a_snapshot_fails_by_name_if_a_value_that_is_changed_meanwhile_cannot_be_read() {
+    let at = FaultyTierServer::new(16);
+    let _still = at.server.server.tiering.pause();
+    let values = fill(&at);
+    at.check_all(&values, b"2");
+    let keyspace = &at.server.server.keyspace;
+    let path = at.folder.0.join("taken.rdb");
+    let taken_during = |words: &[&[u8]]| {
+        let is_begun = Cell::new(false);
+        // Called in no phase, before each part of the snapshot is written.
+        let change = || {
+            if !is_begun.replace(true) {
+                at.set(TierFaults {
+                    reads: Some(EIO),
+                    ..TierFaults::default()
+                });
+                let reply = at.run(words);
+                assert!(!matches!(reply, RespReplyValue::Error(_)), "{reply}");
+                at.set(TierFaults::default());
+            }
+            false
+        };
+        snapshot::take(keyspace, &RealPersistenceDisk, &path, Vec::new, change)
+    };
+    let [first, second, third] = [&values[0].0, &values[1].0, &values[2].0];
+    let changes: [(&[&[u8]], &[u8]); 4] = [
+        (&[b"SET", first, b"anew"], first),
+        (&[b"DEL", second], second),
+        // All keys are written before it, of which the first one is not in a tier any more.
+        (&[b"SWAPDB", b"0", b"1"], third),
+        (&[b"FLUSHALL"], third),
+    ];
+    for (words, key) in changes {
+        let error = taken_during(words).unwrap_err().to_string();
+        let key = key.escape_ascii().to_string();
+        assert!(error.contains(&key), "{error}");
+        assert!(error.contains("Input/output error"), "{error}");
+    }
+    let taken = taken_during(&[b"SET", first, b"last"]).unwrap();
+    assert_eq!(taken.keys, 0);
 }
 
 /// A command alone and a command of a batch fail alike, and the cycle returns to the hash.
