@@ -178,7 +178,7 @@ impl DraftKey {
             stored.and_then(|stored| ValueRecord::parse(stored).note())
         };
         // After the key, because a server that removes the same note reads the key last.
-        database.note_expiry(&self.key, note(&before), note(written))?;
+        database.note_shared_expiry(&self.key, note(&before), note(written));
         Ok(DraftCommitOutcome::Done)
     }
 }

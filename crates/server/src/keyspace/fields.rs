@@ -6,7 +6,7 @@
 //! Each removal is logged as `HDEL`, so that a replay of the log does the same at any time.
 
 use super::keys::DatabaseKeys;
-use super::{Class, Database, KeyMetadata, KeyView, Outside, cold};
+use super::{Class, Database, KeyMetadata, KeyView, Outside, ValueRecord, cold};
 use crate::error::CommandError;
 use crate::object::{FieldNotes, Hash, RedisType, StoredObject};
 use std::sync::Arc;
@@ -186,15 +186,13 @@ impl DatabaseKeys<'_> {
         }
     }
 
-    /// Notes the hash of a renamed key under its new name.
-    pub(super) fn note_renamed(&self, key: &[u8]) -> Result<(), CommandError> {
-        let database = self.database();
-        let outside = database.read(key, |record| match record.kind {
-            RedisType::Hash => record.outside(),
-            _ => None,
-        })?;
-        let notes = database.field_notes();
-        match outside.flatten() {
+    /// Notes the hash of a renamed key, whose record is given, under its new name.
+    pub(super) fn note_renamed(&self, key: &[u8], record: &ValueRecord<'_>) {
+        if record.kind != RedisType::Hash {
+            return;
+        }
+        let notes = self.database().field_notes();
+        match record.outside() {
             Some(Outside::Slot(slot)) => {
                 // A note names its key, and the old name leads nowhere.
                 if let Some(StoredObject::Hash(hash)) = &mut *self.keyspace().slots.open(slot) {
@@ -210,6 +208,5 @@ impl DatabaseKeys<'_> {
             }
             None => {}
         }
-        Ok(())
     }
 }

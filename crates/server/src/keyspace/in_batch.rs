@@ -368,14 +368,14 @@ impl InBatch<'_> {
 
     /// Gives up what was stored for a key that an applied batch has removed, or has set to a string
     /// that does not expire.
-    fn give_up(&mut self, key: &[u8], old: ValueRecord<'_>) -> Result<(), OperationError> {
+    fn give_up(&mut self, key: &[u8], old: ValueRecord<'_>) {
         self.keyspace.retire(old.outside());
         if self.keyspace.is_shared() {
-            return self.database.note_expiry(key, old.note(), None);
+            self.database.note_shared_expiry(key, old.note(), None);
+        } else {
+            let notes = &mut self.ledger.notes;
+            notes.add(self.operation as u32, key, old.note(), None);
         }
-        let notes = &mut self.ledger.notes;
-        notes.add(self.operation as u32, key, old.note(), None);
-        Ok(())
     }
 
     /// Returns the key that is nearest to that of the command's operation, itself included, and
@@ -414,7 +414,10 @@ impl InBatch<'_> {
         match self.batch.value(self.operation) {
             // There is nothing to give up, and nothing expires.
             Some(old) if is_plain(old) => Ok(()),
-            Some(old) => Ok(self.give_up(key, ValueRecord::parse(old))?),
+            Some(old) => {
+                self.give_up(key, ValueRecord::parse(old));
+                Ok(())
+            }
             None => match self.batch.outcome(self.operation) {
                 OperationOutcome::Failed(error) => Err(match self.database.entries() {
                     Some(entries) => entries.own_error(error, key).into(),
@@ -564,7 +567,7 @@ impl<'b> KeyStore<'b> for InBatch<'b> {
             return Ok(false);
         };
         let old = ValueRecord::parse(old);
-        self.give_up(key, old)?;
+        self.give_up(key, old);
         Ok(!old.is_expired(self.now_ms))
     }
 

@@ -5,6 +5,8 @@
 //! see the keys without that byte.
 
 use super::home::NOTE_BYTES;
+#[cfg(test)]
+use super::refusals::{self, RefusableCall};
 use nearfield::{
     AnyPlacement, AnyValue, Batch, ByteStrings, OperationError, OrderedMap, UpdateOutcome,
 };
@@ -88,6 +90,8 @@ impl DatabaseIndex {
     /// # Errors
     /// As `OrderedMap::insert`.
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, OperationError> {
+        #[cfg(test)]
+        refusals::check(RefusableCall::Insert, key)?;
         self.with(key, |map, key| map.insert(key, value))
     }
 
@@ -111,6 +115,8 @@ impl DatabaseIndex {
     /// # Errors
     /// Those of the placement.
     pub fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, OperationError> {
+        #[cfg(test)]
+        refusals::check(RefusableCall::Remove, key)?;
         absent_if_too_long(self.with(key, |map, key| map.remove(key)))
     }
 
@@ -130,6 +136,8 @@ impl DatabaseIndex {
     /// As `OrderedMap::execute`.
     #[inline]
     pub fn execute(&self, batch: &mut Batch<ByteStrings>) -> Result<(), OperationError> {
+        #[cfg(test)]
+        refusals::check(RefusableCall::Execute, b"")?;
         self.map().execute(batch)
     }
 

@@ -287,14 +287,10 @@ impl<'c> DatabaseKeys<'c> {
             return Ok(expires_at_ms.is_some_and(|time| !self.has_expired(time)));
         }
         self.save_before_change(key);
-        let Some(entries) = self.database().entries() else {
-            return Ok(false);
-        };
-        let Some(old) = entries.remove(key)? else {
+        let Some(old) = self.database().remove(key)? else {
             return Ok(false);
         };
         let old = ValueRecord::parse(&old);
-        self.database().note_expiry(key, old.note(), None)?;
         // A read that holds no stripe may have found the object just before.
         self.keyspace.retire(old.outside());
         Ok(!self.has_expired(old.expires_at_ms))
@@ -313,7 +309,7 @@ impl<'c> DatabaseKeys<'c> {
         stored.clear();
         // In a pool each note is at its key's time.
         let keeps_note = !self.is_shared();
-        let notes = self.read_record(key, |stored_before| {
+        let note = self.read_record(key, |stored_before| {
             let record = ValueRecord::parse(stored_before);
             let before = record.note();
             let changed = ValueRecord {
@@ -322,41 +318,15 @@ impl<'c> DatabaseKeys<'c> {
             };
             let changed = changed.keeping_note(before.filter(|_| keeps_note));
             changed.write(&mut stored);
-            (before, changed.note())
+            before
         });
-        let result = match notes {
-            Ok(Some((before, after))) => self.replace(key, &stored, before, after),
+        let result = match note {
+            Ok(Some(before)) => self.store(key, &stored, before).map(drop),
             Ok(None) => Err(CommandError::NoSuchKey),
             Err(error) => Err(error),
         };
         self.scratch = stored;
         result
-    }
-
-    fn replace(
-        &mut self,
-        key: &[u8],
-        stored: &[u8],
-        before: Option<u64>,
-        after: Option<u64>,
-    ) -> Result<(), CommandError> {
-        if self.has_draft() {
-            self.effects.draft.set(self.database, key, Some(stored));
-            return Ok(());
-        }
-        self.save_before_change(key);
-        let database = self.database();
-        // A note that is refused leaves the record as it was. A record that is refused takes its
-        // note back.
-        database.note_expiry(key, before, after)?;
-        let inserted = database
-            .entries_or_create()
-            .and_then(|entries| entries.insert(key, stored));
-        if let Err(error) = inserted {
-            database.note_expiry(key, after, before)?;
-            return Err(error.into());
-        }
-        Ok(())
     }
 
     /// Moves a key to another name in another database, or the same. Replaces what the target held.
@@ -376,15 +346,15 @@ impl<'c> DatabaseKeys<'c> {
         debug_assert!(target_database < DATABASES);
         self.save_before_change(source);
         // Removed before it is put: two records must never name one slot.
-        let removed = self.database().entries().map(|index| index.remove(source));
-        let Some(stored) = removed.transpose()?.flatten() else {
+        let Some(stored) = self.database().remove(source)? else {
             return Ok(false);
         };
         let record = ValueRecord::parse(&stored);
-        self.database().note_expiry(source, record.note(), None)?;
         let source_database = std::mem::replace(&mut self.database, target_database);
         let result = self.put(target, record);
-        let result = result.and_then(|()| self.note_renamed(target));
+        if result.is_ok() {
+            self.note_renamed(target, &record);
+        }
         self.database = source_database;
         if let Err(error) = result {
             // Nothing may be lost: the record returns to the source, from where it has just been
@@ -399,39 +369,36 @@ impl<'c> DatabaseKeys<'c> {
         &mut self,
         key: &[u8],
         stored: &[u8],
-        note: Option<u64>,
+        before: Option<u64>,
     ) -> Result<(), CommandError> {
-        debug_assert_eq!(ValueRecord::parse(stored).note(), note);
         // A record may be much longer than the arguments of its command.
         // Blocks that were just divided are half empty.
         let bytes = 2 * (key.len() + stored.len()) as u64;
         self.keyspace.put_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if self.has_draft() {
-            self.effects.draft.set(self.database, key, Some(stored));
-            return Ok(());
-        }
-        self.save_before_change(key);
-        let database = self.database();
-        let old = database.entries_or_create()?.insert(key, stored)?;
-        match &old {
-            None => {
-                // Without a note, an expired key would stay until it is read.
-                if let Err(error) = database.note_expiry(key, None, note) {
-                    database.entries_or_create()?.remove(key)?;
-                    return Err(error.into());
-                }
-                self.happened(key, Class::New, "new");
-            }
-            Some(old) => {
-                let record = ValueRecord::parse(old);
-                if let Err(error) = database.note_expiry(key, record.note(), note) {
-                    database.entries_or_create()?.insert(key, old)?;
-                    return Err(error.into());
-                }
-                self.keyspace.retire(record.outside());
-            }
+        let is_drafted = self.has_draft();
+        match self.store(key, stored, before)? {
+            Some(old) => self.keyspace.retire(ValueRecord::parse(&old).outside()),
+            // The commit of a draft finds out if its key is new.
+            None if is_drafted => {}
+            None => self.happened(key, Class::New, "new"),
         }
         Ok(())
+    }
+
+    /// Stores a record, of which the command has the parts outside of the index. Returns the record
+    /// before, unless that is drafted. `before` is as in [`Database::store`].
+    fn store(
+        &mut self,
+        key: &[u8],
+        stored: &[u8],
+        before: Option<u64>,
+    ) -> Result<Option<Vec<u8>>, CommandError> {
+        if self.has_draft() {
+            self.effects.draft.set(self.database, key, Some(stored));
+            return Ok(None);
+        }
+        self.save_before_change(key);
+        Ok(self.database().store(key, stored, before)?)
     }
 
     /// Deletes a key to make room.
@@ -530,9 +497,9 @@ impl<'c> KeyStore<'c> for DatabaseKeys<'c> {
             _ => Ok(None),
         };
         let result = note.map_err(CommandError::from).and_then(|note| {
-            let record = record.keeping_note(note.flatten());
-            record.write(&mut stored);
-            self.put_stored(key, &stored, record.note())
+            let before = note.flatten();
+            record.keeping_note(before).write(&mut stored);
+            self.put_stored(key, &stored, before)
         });
         self.scratch = stored;
         result

@@ -34,6 +34,8 @@ pub mod nodes;
 pub mod notes;
 mod range;
 pub mod record;
+#[cfg(test)]
+pub(crate) mod refusals;
 pub mod slots;
 pub mod snapshot;
 pub mod stripes;

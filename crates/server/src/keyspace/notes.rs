@@ -85,44 +85,88 @@ impl Database {
         Ok(notes)
     }
 
-    /// Moves the note of `key` from `before` to `after`, where `None` is no note. Must be called
-    /// after the key of a shared index was changed, and in any order otherwise.
+    /// Stores the record of a key, with its note, and returns the record before. `before` is the
+    /// note that the key has, which is needed only if the new record has one, too.
     ///
     /// # Errors
-    /// Those of the index; nothing is changed then. No errors if the index is shared.
-    #[inline]
-    pub fn note_expiry(
+    /// Those of the index; the key keeps its record and its note then.
+    pub fn store(
         &self,
         key: &[u8],
+        stored: &[u8],
         before: Option<u64>,
-        after: Option<u64>,
-    ) -> Result<(), OperationError> {
-        if before == after {
-            return Ok(());
-        }
-        if self.is_shared() {
-            // A key without a note disappears for clients when it expires, but it takes memory
-            // until it is written again.
-            if let Err(error) = self.note_shared_expiry(key, before, after) {
-                tracing::warn!("cannot record the expiry of a key: {error}");
-            }
-            return Ok(());
-        }
-        // Added before the old one is removed: if the index refuses it, the key still has the note
-        // that its record names.
-        if let Some(time) = after {
+    ) -> Result<Option<Vec<u8>>, OperationError> {
+        let after = ValueRecord::parse(stored).note();
+        // The note comes first: to undo a record that was stored could fail, and without a note an
+        // expired key would stay until it is read.
+        let added = after.filter(|_| after != before && !self.is_shared());
+        if let Some(time) = added {
             self.expiries_or_create()?
                 .insert(&note_key(time, key), b"")?;
         }
-        if let (Some(time), Some(expiries)) = (before, self.expiries()) {
-            expiries.remove(&note_key(time, key))?;
+        let entries = self.entries_or_create();
+        let old = entries
+            .and_then(|entries| entries.insert(key, stored))
+            .inspect_err(|_| self.forget_note(key, added))?;
+        let before = old
+            .as_deref()
+            .and_then(|old| ValueRecord::parse(old).note());
+        if self.is_shared() {
+            self.note_shared_expiry(key, before, after);
+        } else if before != after {
+            self.forget_note(key, before);
         }
-        Ok(())
+        Ok(old)
+    }
+
+    /// Removes a key, with its note, and returns its record.
+    ///
+    /// # Errors
+    /// Those of the index; the key keeps its record and its note then.
+    pub fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, OperationError> {
+        let Some(entries) = self.entries() else {
+            return Ok(None);
+        };
+        let old = entries.remove(key)?;
+        let before = old
+            .as_deref()
+            .and_then(|old| ValueRecord::parse(old).note());
+        if self.is_shared() {
+            self.note_shared_expiry(key, before, None);
+        } else {
+            self.forget_note(key, before);
+        }
+        Ok(old)
+    }
+
+    /// Removes a note that no record names. One that the index does not remove is removed when it
+    /// is due.
+    fn forget_note(&self, key: &[u8], note: Option<u64>) {
+        let Some((time, expiries)) = note.zip(self.expiries()) else {
+            return;
+        };
+        if let Err(error) = expiries.remove(&note_key(time, key)) {
+            tracing::warn!("the note of an expiry that has changed stays: {error}");
+        }
+    }
+
+    /// Moves the note of a shared key from `before` to `after`, where `None` is no note. Must be
+    /// called after the key was changed.
+    #[inline]
+    pub fn note_shared_expiry(&self, key: &[u8], before: Option<u64>, after: Option<u64>) {
+        if before == after {
+            return;
+        }
+        // A key without a note disappears for clients when it expires, but it takes memory until it
+        // is written again.
+        if let Err(error) = self.move_shared_note(key, before, after) {
+            tracing::warn!("cannot record the expiry of a key: {error}");
+        }
     }
 
     /// Updates the note of a shared key whose time has changed.
     #[cold]
-    fn note_shared_expiry(
+    fn move_shared_note(
         &self,
         key: &[u8],
         before: Option<u64>,

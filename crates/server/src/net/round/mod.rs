@@ -722,10 +722,10 @@ impl CommandRound {
                     if let Some(given_up) = given_up.filter(|_| given_up != made) {
                         self.retired.push((get, given_up));
                     }
-                    if !self.is_shared {
+                    if self.is_shared {
+                        database.note_shared_expiry(key, before, after);
+                    } else {
                         notes.add(get, key, before, after);
-                    } else if let Err(error) = database.note_expiry(key, before, after) {
-                        failed.push((get, error.into()));
                     }
                     continue;
                 }
@@ -734,7 +734,7 @@ impl CommandRound {
         }
         for (get, error) in notes.apply(database) {
             let key = self.folded.key(&self.batch, get);
-            put_back(database, entries, key, self.batch.value(get as usize));
+            put_back(database, key, self.batch.value(get as usize));
             self.retired.retain(|(retired, _)| *retired != get);
             failed.push((get, entries.own_error(error, key).into()));
         }
@@ -861,12 +861,10 @@ impl CommandRound {
 
 /// Stores the old record of a key again, because its new expiry time cannot be noted.
 #[cold]
-fn put_back(database: &Database, entries: &DatabaseIndex, key: &[u8], old: Option<&[u8]>) {
+fn put_back(database: &Database, key: &[u8], old: Option<&[u8]>) {
     let put_back = match old {
-        None => entries.remove(key).map(drop),
-        Some(old) => entries
-            .insert(key, old)
-            .and_then(|_| database.note_expiry(key, None, ValueRecord::parse(old).note())),
+        None => database.remove(key),
+        Some(old) => database.store(key, old, None),
     };
     if let Err(error) = put_back {
         tracing::warn!("a key is kept without an expiry note: {error}");
