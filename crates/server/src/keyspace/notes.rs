@@ -363,7 +363,7 @@ impl NoteChanges {
         }
     }
 
-    /// Changes the notes in the index, and returns the writes whose notes were refused.
+    /// Changes the notes in the index, and returns each write of which a note was refused.
     pub fn apply(&mut self, database: &Database) -> Vec<(u32, OperationError)> {
         debug_assert_eq!(self.writes.len(), self.batch.len());
         if self.writes.is_empty() {
@@ -378,7 +378,10 @@ impl NoteChanges {
                 (_, OperationOutcome::Failed(error)) => Some((write, error)),
                 _ => None,
             };
-        let refused = self.writes.iter().enumerate().filter_map(error).collect();
+        let refused = self.writes.iter().enumerate().filter_map(error);
+        let mut refused: Vec<(u32, OperationError)> = refused.collect();
+        // The two changes of a write follow each other, and both may be refused.
+        refused.dedup_by_key(|(write, _)| *write);
         self.batch.clear();
         self.writes.clear();
         refused

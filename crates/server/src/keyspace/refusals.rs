@@ -50,8 +50,9 @@ pub fn is_note(key: &[u8]) -> bool {
 }
 
 mod tests {
-    use super::RefusableCall::{Insert, Remove};
+    use super::RefusableCall::{Execute, Insert, Remove};
     use super::*;
+    use crate::keyspace::notes::NoteChanges;
     use crate::keyspace::{DatabaseAccess, DatabaseKeys, Effects, Home, KeyView, Keyspace};
     use crate::object::{Container, ListObject, ObjectLimits, StoredObject};
 
@@ -152,5 +153,17 @@ mod tests {
         assert_eq!(notes, [(TIME_MS, b"k".to_vec())]);
         let value = with_keys(&keyspace, |keys| keys.string(b"k"));
         assert_eq!(value, Ok(Some(b"first".to_vec())));
+    }
+
+    #[test]
+    fn a_write_whose_notes_are_both_refused_is_returned_once() {
+        let keyspace = Keyspace::new(Home::Local);
+        let mut changes = NoteChanges::default();
+        changes.add(7, b"k", Some(1), Some(2));
+        changes.add(8, b"l", None, Some(3));
+        let apply = || changes.apply(&keyspace.share()[0]);
+        let refused = refusing(|call, _| call == Execute, apply);
+        let writes: Vec<u32> = refused.iter().map(|(write, _)| *write).collect();
+        assert_eq!(writes, [7, 8]);
     }
 }

@@ -35,6 +35,7 @@
 //! executed one by one, with all side effects of commands outside of batches.
 
 mod pending;
+mod writes;
 
 use crate::client::ClientSession;
 use crate::command::{Batchables, PlannedCommand, Touch, Usual};
@@ -42,16 +43,13 @@ use crate::commands::TABLE;
 use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
 use crate::execute::{CommandTally, Executor};
-use crate::keyspace::record::{HEAD_BYTES_MAX, PLAIN_STRING, is_plain};
+use crate::keyspace::record::{HEAD_BYTES_MAX, PLAIN_STRING};
 use crate::keyspace::stripes::{KeyStripes, StripeSet};
-use crate::keyspace::{
-    BatchEffects, BatchValueChanges, Database, DatabaseIndex, Databases, InBatch, Keyspace,
-    Outside, ValueRecord,
-};
+use crate::keyspace::{BatchEffects, BatchValueChanges, Database, Databases, InBatch, Outside};
 use crate::resp::repeated::RequestHead;
 use crate::resp::{Parser, RequestLimits, RespReply, encode};
 use crate::server::ServerCore;
-use nearfield::{Batch, ByteStrings, OperationOutcome, ScanDirection};
+use nearfield::{Batch, ByteStrings, ScanDirection};
 use nearfield_core::ArenaSpan;
 use pending::{BatchCommandKind, BatchCommands, Needs};
 use smallvec::SmallVec;
@@ -674,139 +672,6 @@ impl CommandRound {
         debug_assert!(!tells || self.told.len() == self.sent.len());
     }
 
-    /// Writes the results of commands for the keys of a folded batch. If another server has changed
-    /// a key meanwhile, nothing is written for it, and the commands on it are marked to be executed
-    /// again.
-    fn write(
-        &mut self,
-        keyspace: &Keyspace,
-        database: &Database,
-        entries: &DatabaseIndex,
-        clients: &mut impl RoundClients,
-    ) {
-        self.writes.clear();
-        let gets = self
-            .folded
-            .plan_writes(&mut self.writes, &self.batch, self.is_shared);
-        let executed = entries.execute(&mut self.writes);
-        let notes = &mut self.ledger.notes;
-        let mut failed: Vec<(u32, CommandError)> = Vec::new();
-        let may_conflict = self.is_shared;
-        for (position, &get) in gets.iter().enumerate() {
-            let (old, now) = (self.batch.value(get as usize), self.folded.now(get));
-            if old.is_some_and(is_plain)
-                && now.is_some_and(is_plain)
-                && !may_conflict
-                && self.writes.value(position).is_some()
-            {
-                // It was written, and the old record referred to nothing.
-                continue;
-            }
-            let error = match (&executed, self.writes.outcome(position)) {
-                (Err(error), _) => error.clone(),
-                (_, OperationOutcome::Failed(error)) => {
-                    entries.own_error(error, self.folded.key(&self.batch, get))
-                }
-                (_, OperationOutcome::Updated { applied: false, .. }) => {
-                    self.conflicts.push(get);
-                    continue;
-                }
-                _ => {
-                    let key = self.folded.key(&self.batch, get);
-                    let old = old.map(ValueRecord::parse);
-                    let before = old.and_then(|old| old.note());
-                    let after = now.and_then(|now| ValueRecord::parse(now).note());
-                    let outside =
-                        |record: Option<ValueRecord<'_>>| record.and_then(|it| it.outside());
-                    let (given_up, made) = (outside(old), outside(now.map(ValueRecord::parse)));
-                    if let Some(given_up) = given_up.filter(|_| given_up != made) {
-                        self.retired.push((get, given_up));
-                    }
-                    if self.is_shared {
-                        database.note_shared_expiry(key, before, after);
-                    } else {
-                        notes.add(get, key, before, after);
-                    }
-                    continue;
-                }
-            };
-            failed.push((get, error.into()));
-        }
-        for (get, error) in notes.apply(database) {
-            let key = self.folded.key(&self.batch, get);
-            put_back(database, key, self.batch.value(get as usize));
-            self.retired.retain(|(retired, _)| *retired != get);
-            failed.push((get, entries.own_error(error, key).into()));
-        }
-        for (_, outside) in self.retired.drain(..) {
-            keyspace.retire(Some(outside));
-        }
-        if !failed.is_empty() {
-            for &(get, _) in &failed {
-                let outside = |stored: Option<&[u8]>| ValueRecord::parse(stored?).outside();
-                let old = outside(self.batch.value(get as usize));
-                let made = outside(self.folded.now(get));
-                keyspace.retire(made.filter(|_| made != old));
-            }
-            self.take_back(&failed, clients);
-        }
-    }
-
-    /// Executes commands again, one by one and in their order, if another server has changed their
-    /// keys meanwhile. Their replies replace the first ones.
-    #[cold]
-    fn execute_again(
-        &mut self,
-        executor: &mut Executor<'_>,
-        now_ms: u64,
-        clients: &mut impl RoundClients,
-    ) {
-        let conflicts = std::mem::take(&mut self.conflicts);
-        let mut answers = Vec::new();
-        for ((pending, kind), told) in self.sent.iter().zip(&self.told) {
-            let mut operations = pending.operations(kind);
-            let is_met = operations.any(|operation| {
-                let get = self.folded.get_of(operation) as u32;
-                conflicts.contains(&get)
-            });
-            if is_met && !told.reply.is_empty() {
-                let (client, reply) = clients.client(pending.connection);
-                let mut answer = RespReply::new(reply.protocol());
-                let words = self.sent.words_of(&self.batch, (pending, kind));
-                executor.run(client, &words, now_ms, &mut answer);
-                answers.push((pending.connection, told.reply.clone(), answer));
-            }
-        }
-        // From the last one to the first, so that earlier ranges stay valid.
-        for (connection, place, answer) in answers.into_iter().rev() {
-            let reply = clients.client(connection).1;
-            replace(reply, &place, |reply| reply.raw(answer.bytes()));
-        }
-    }
-
-    /// Replaces the replies of commands by errors where the index has refused to write a key, given
-    /// by its get, and removes these commands from the log.
-    #[cold]
-    fn take_back(&mut self, failed: &[(u32, CommandError)], clients: &mut impl RoundClients) {
-        // From the last one to the first, so that earlier ranges stay valid.
-        for ((pending, kind), told) in self.sent.iter().zip(&self.told).rev() {
-            let operations = pending.operations(kind);
-            let error = failed.iter().find(|(get, _)| {
-                let mut operations = operations.clone();
-                operations.any(|operation| self.folded.get_of(operation) == *get as usize)
-            });
-            let is_kept = told.in_place || told.reply.is_empty();
-            let Some((_, error)) = error.filter(|_| !is_kept) else {
-                continue;
-            };
-            let reply = clients.client(pending.connection).1;
-            replace(reply, &told.reply, |reply| {
-                reply.error(&error.to_string());
-            });
-            self.ledger.log.drain(told.log.clone());
-        }
-    }
-
     /// Notes the uses of the keys, and the memory that the writes may take.
     fn note_uses(&mut self, server: &ServerCore) {
         if self.needs.writes {
@@ -857,26 +722,6 @@ impl CommandRound {
             }
         }
     }
-}
-
-/// Stores the old record of a key again, because its new expiry time cannot be noted.
-#[cold]
-fn put_back(database: &Database, key: &[u8], old: Option<&[u8]>) {
-    let put_back = match old {
-        None => database.remove(key),
-        Some(old) => database.store(key, old, None),
-    };
-    if let Err(error) = put_back {
-        tracing::warn!("a key is kept without an expiry note: {error}");
-    }
-}
-
-/// Replaces the reply at a range of `reply` by the one that `write` writes.
-fn replace(reply: &mut RespReply, answer: &Range<usize>, write: impl FnOnce(&mut RespReply)) {
-    let behind = reply.bytes().get(answer.end..).map(<[u8]>::to_vec);
-    reply.truncate(answer.start);
-    write(reply);
-    reply.raw(&behind.unwrap_or_default());
 }
 
 /// Replies that a command has failed, and counts that.
