@@ -81,6 +81,8 @@ pub struct CommandRound {
     retired: Vec<(u32, Outside)>,
     /// The gets of keys that another server has changed meanwhile.
     conflicts: Vec<u32>,
+    /// Replies in place of the first ones, each with the position of its command.
+    corrections: Vec<(usize, RespReply)>,
     ledger: BatchEffects,
     /// Uses of keys since the last sample of the keys that are used most.
     uses: u32,
@@ -155,6 +157,7 @@ impl CommandRound {
             writes,
             retired: Vec::new(),
             conflicts: Vec::new(),
+            corrections: Vec::new(),
             ledger: BatchEffects::default(),
             uses: 0,
             is_shared,
@@ -388,6 +391,9 @@ impl CommandRound {
             server.batches.count(self.sent.len());
             if !self.conflicts.is_empty() {
                 self.execute_again(executor, now_ms, clients);
+            }
+            if !self.corrections.is_empty() {
+                self.correct_replies(clients);
             }
             self.note_uses(server);
         } else {

@@ -9,7 +9,6 @@ use crate::keyspace::record::is_plain;
 use crate::keyspace::{Database, DatabaseIndex, Keyspace, ValueRecord};
 use crate::resp::RespReply;
 use nearfield::OperationOutcome;
-use std::ops::Range;
 
 impl CommandRound {
     /// Writes the results of commands for the keys of a folded batch. If another server has changed
@@ -102,8 +101,7 @@ impl CommandRound {
         clients: &mut impl RoundClients,
     ) {
         let conflicts = std::mem::take(&mut self.conflicts);
-        let mut answers = Vec::new();
-        for ((pending, kind), told) in self.sent.iter().zip(&self.told) {
+        for (position, ((pending, kind), told)) in self.sent.iter().zip(&self.told).enumerate() {
             let mut operations = pending.operations(kind);
             let is_met = operations.any(|operation| {
                 let get = self.folded.get_of(operation) as u32;
@@ -114,22 +112,18 @@ impl CommandRound {
                 let mut answer = RespReply::new(reply.protocol());
                 let words = self.sent.words_of(&self.batch, (pending, kind));
                 executor.run(client, &words, now_ms, &mut answer);
-                answers.push((pending.connection, told.reply.clone(), answer));
+                self.corrections.push((position, answer));
             }
-        }
-        // From the last one to the first, so that earlier ranges stay valid.
-        for (connection, place, answer) in answers.into_iter().rev() {
-            let reply = clients.client(connection).1;
-            replace(reply, &place, |reply| reply.raw(answer.bytes()));
         }
     }
 
-    /// Replaces the replies of commands by errors where the index has refused to write a key, given
-    /// by its get, and removes these commands from the log.
+    /// Replies with errors to commands where the index has refused to write a key, given by its
+    /// get, and removes these commands from the log.
     #[cold]
     fn take_back(&mut self, failed: &[(u32, CommandError)], clients: &mut impl RoundClients) {
-        // From the last one to the first, so that earlier ranges stay valid.
-        for ((pending, kind), told) in self.sent.iter().zip(&self.told).rev() {
+        // From the last one to the first, so that earlier ranges of the log stay valid.
+        let told = self.sent.iter().zip(&self.told).enumerate();
+        for (position, ((pending, kind), told)) in told.rev() {
             let operations = pending.operations(kind);
             let error = failed.iter().find(|(get, _)| {
                 let mut operations = operations.clone();
@@ -139,11 +133,30 @@ impl CommandRound {
             let Some((_, error)) = error.filter(|_| !is_kept) else {
                 continue;
             };
-            let reply = clients.client(pending.connection).1;
-            replace(reply, &told.reply, |reply| {
-                reply.error(&error.to_string());
-            });
+            let mut answer = RespReply::new(clients.client(pending.connection).1.protocol());
+            answer.error(&error.to_string());
+            self.corrections.push((position, answer));
             self.ledger.log.drain(told.log.clone());
+        }
+    }
+
+    /// Puts the corrections in place of the first replies. This is the last step: the ranges of the
+    /// replies after a correction are no longer valid.
+    #[cold]
+    pub(super) fn correct_replies(&mut self, clients: &mut impl RoundClients) {
+        let mut corrections = std::mem::take(&mut self.corrections);
+        corrections.sort_unstable_by_key(|(position, _)| *position);
+        // From the last one to the first, so that earlier ranges stay valid.
+        for (position, answer) in corrections.into_iter().rev() {
+            let sent = self.sent.get(position).zip(self.told.get(position));
+            let Some(((pending, _), told)) = sent else {
+                continue;
+            };
+            let reply = clients.client(pending.connection).1;
+            let behind = reply.bytes().get(told.reply.end..).map(<[u8]>::to_vec);
+            reply.truncate(told.reply.start);
+            reply.raw(answer.bytes());
+            reply.raw(&behind.unwrap_or_default());
         }
     }
 }
@@ -160,14 +173,6 @@ fn put_back(database: &Database, key: &[u8], old: Option<&[u8]>) -> bool {
         tracing::warn!("a key is kept without an expiry note: {error}");
     }
     put_back.is_ok()
-}
-
-/// Replaces the reply at a range of `reply` by the one that `write` writes.
-fn replace(reply: &mut RespReply, answer: &Range<usize>, write: impl FnOnce(&mut RespReply)) {
-    let behind = reply.bytes().get(answer.end..).map(<[u8]>::to_vec);
-    reply.truncate(answer.start);
-    write(reply);
-    reply.raw(&behind.unwrap_or_default());
 }
 
 #[cfg(test)]
@@ -288,5 +293,25 @@ mod tests {
         assert_eq!(reclaim(&server), 1);
         let replies = execute(&server, &["HSET other f v", "HGET h f", "EXPIRETIME h"]);
         assert_eq!(replies, ":1\r\n$3\r\nnew\r\n:1800000000\r\n");
+    }
+
+    /// One command is refused, and the one after it is executed again as if another server had
+    /// changed its key.
+    #[test]
+    fn replies_of_one_round_that_are_corrected_for_two_reasons_stay_in_their_order() {
+        let server = with_hash();
+        let (mut executor, mut client) = (Executor::new(&server), OnlyRoundClient::new(&server));
+        let mut round = round_of(&["EXPIREAT h 1800000000", "INCR n", "INCR other"]);
+        let executed = refusing(notes_of_a_round(), || {
+            round.execute_in_phase(&executor, NOW_MS, &mut client)
+        });
+        assert!(executed);
+        round.conflicts.push(1);
+        round.execute_again(&mut executor, NOW_MS, &mut client);
+        round.correct_replies(&mut client);
+        let reply = client.take_reply();
+        let (refused, rest) = reply.split_once("\r\n").expect("a line");
+        assert!(refused.starts_with("-OOM"), "{reply}");
+        assert_eq!(rest, ":2\r\n:1\r\n");
     }
 }
