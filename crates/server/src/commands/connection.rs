@@ -271,6 +271,6 @@ fn lolwut(call: &mut CommandCall<'_>) -> Answer {
          Redis ver. {REDIS_VERSION}\nNearfield ver. {}\n",
         env!("CARGO_PKG_VERSION")
     );
-    call.reply.verbatim("txt", text.as_bytes());
+    call.reply.verbatim(b"txt", text.as_bytes());
     Ok(())
 }

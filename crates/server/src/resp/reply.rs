@@ -394,15 +394,14 @@ impl RespReply {
         }
     }
 
-    /// Appends a text for people. Its format has three letters, such as `txt`. It is a byte string
-    /// in RESP2.
-    pub fn verbatim(&mut self, format: &str, text: &[u8]) {
+    /// Appends a text for people. Its format is one such as `txt`. It is a byte string in RESP2.
+    pub fn verbatim(&mut self, format: &[u8; 3], text: &[u8]) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text),
             Protocol::Resp3 => {
                 // The format and its colon count.
-                self.head(b'=', text.len() as i64 + 4);
-                self.put(format.as_bytes());
+                self.head(b'=', text.len() as i64 + format.len() as i64 + 1);
+                self.put(format);
                 self.put(b":");
                 self.put(text);
                 self.put(b"\r\n");

@@ -131,8 +131,11 @@ fn write_table(
         && let Value::String(format) = verbatim.raw_get("format")?
         && let Value::String(text) = verbatim.raw_get("string")?
     {
-        let format: String = one_line(&format.as_bytes()).chars().take(3).collect();
-        reply.verbatim(&format!("{format:<3}"), &text.as_bytes());
+        let mut padded = *b"   ";
+        for (letter, &byte) in padded.iter_mut().zip(&*format.as_bytes()) {
+            *letter = byte;
+        }
+        reply.verbatim(&padded, &text.as_bytes());
         return Ok(());
     }
     let mark = reply.begin();
@@ -147,9 +150,4 @@ fn write_table(
     }
     answer.reply.end_array(mark, length);
     Ok(())
-}
-
-/// Converts a text to one that may stand in a line of the protocol.
-fn one_line(text: &[u8]) -> String {
-    String::from_utf8_lossy(text).replace(['\r', '\n'], " ")
 }

@@ -1,7 +1,7 @@
 //! Tests of scripts on a host that replies as a test demands.
 
 use super::enter::{Callable, LuaCallOutcome, LuaCaller};
-use super::{FunctionRegistry, commands, failure, host::LuaHost};
+use super::{FunctionRegistry, commands, convert, failure, host::LuaHost};
 use crate::resp::{Protocol, RespReply};
 use mlua::{Lua, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -158,6 +158,26 @@ fn answers_are_values() {
         reply.raw(b"*0\r\n");
         Ok(())
     });
+}
+
+#[test]
+fn the_format_of_a_verbatim_string_has_three_bytes_whatever_its_letters() {
+    let lua = Lua::new();
+    for (format, written) in [
+        ("txt", b"txt"),
+        ("text", b"tex"),
+        ("", b"   "),
+        ("\\195\\169", b"\xc3\xa9 "),
+        ("\\226\\130\\172x", b"\xe2\x82\xac"),
+        ("\\255\\254\\253", b"\xff\xfe\xfd"),
+    ] {
+        let code = format!("return {{verbatim_string = {{format = '{format}', string = 'v'}}}}");
+        let value: Value = lua.load(code).eval().unwrap();
+        let mut reply = RespReply::new(Protocol::Resp3);
+        convert::to_reply(&value, &mut reply, true).unwrap();
+        let expected = [b"=5\r\n", &written[..], b":v\r\n"].concat();
+        assert_eq!(reply.bytes(), expected, "{format}");
+    }
 }
 
 #[test]

@@ -172,7 +172,7 @@ fn id(call: &mut CommandCall<'_>) -> Answer {
 fn info(call: &mut CommandCall<'_>) -> Answer {
     show_own(call);
     let text = describe(&call.client.shared, TABLE.registry(), steady_ms()) + "\n";
-    call.reply.verbatim("txt", &carried::bytes(&text));
+    call.reply.verbatim(b"txt", &carried::bytes(&text));
     Ok(())
 }
 
@@ -214,7 +214,7 @@ fn list(call: &mut CommandCall<'_>) -> Answer {
         text += &describe(&client, TABLE.registry(), now_ms);
         text.push('\n');
     }
-    call.reply.verbatim("txt", &carried::bytes(&text));
+    call.reply.verbatim(b"txt", &carried::bytes(&text));
     Ok(())
 }
 

@@ -59,7 +59,7 @@ pub(super) fn protocol(call: &mut CommandCall<'_>) -> Answer {
                 "ERR RESP2 is not supported by this command",
             ));
         }
-        b"verbatim" => reply.verbatim("txt", b"This is a verbatim\nstring"),
+        b"verbatim" => reply.verbatim(b"txt", b"This is a verbatim\nstring"),
         b"true" => reply.boolean(true),
         b"false" => reply.boolean(false),
         b"bignum" => {

@@ -86,7 +86,7 @@ fn graph(call: &mut CommandCall<'_>) -> Answer {
         )));
     };
     let text = draw(call.args[2], &history);
-    call.reply.verbatim("txt", text.as_bytes());
+    call.reply.verbatim(b"txt", text.as_bytes());
     Ok(())
 }
 
@@ -130,7 +130,7 @@ fn doctor(call: &mut CommandCall<'_>) -> Answer {
         }
         text + "See SLOWLOG GET for the commands.\n"
     };
-    call.reply.verbatim("txt", text.as_bytes());
+    call.reply.verbatim(b"txt", text.as_bytes());
     Ok(())
 }
 

@@ -160,7 +160,7 @@ fn stats(call: &mut CommandCall<'_>) -> Answer {
 
 fn doctor(call: &mut CommandCall<'_>) -> Answer {
     let text = "No problem is known. INFO memory and MEMORY STATS have the statistics.\n";
-    call.reply.verbatim("txt", text.as_bytes());
+    call.reply.verbatim(b"txt", text.as_bytes());
     Ok(())
 }
 
@@ -173,7 +173,7 @@ fn purge(call: &mut CommandCall<'_>) -> Answer {
 
 fn malloc_stats(call: &mut CommandCall<'_>) -> Answer {
     let text = "The allocator of the system has no statistics.";
-    call.reply.verbatim("txt", text.as_bytes());
+    call.reply.verbatim(b"txt", text.as_bytes());
     Ok(())
 }
 

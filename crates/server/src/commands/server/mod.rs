@@ -129,7 +129,7 @@ const SLOWLOG: &[CommandDefinition] = &[
 
 fn show_info(call: &mut CommandCall<'_>) -> Answer {
     let text = info::write(call.server, call.keys.databases(), call.rest(1));
-    call.reply.verbatim("txt", text.as_bytes());
+    call.reply.verbatim(b"txt", text.as_bytes());
     Ok(())
 }
 
