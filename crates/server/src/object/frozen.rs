@@ -349,4 +349,17 @@ mod tests {
             }
         });
     }
+
+    #[test]
+    fn forms_that_contain_each_other_are_refused_without_taking_the_stack() {
+        let (heap, limits) = (AccountedHeap::new(), ObjectLimits::default());
+        let mut hash = Hash::create(&heap);
+        hash.set(&limits, b"field", b"value");
+        hash.set_time(&limits, b"field", Some(1));
+        let mut frozen = Vec::new();
+        hash.wrap().freeze(&mut frozen);
+        let nested = [&vec![frozen[0]; 1 << 22][..], &frozen].concat();
+        let thawed = StoredObject::thaw(RedisType::Hash, &nested, &heap);
+        assert_eq!(thawed.map(|_| ()), Err(FrozenObjectError(RedisType::Hash)));
+    }
 }

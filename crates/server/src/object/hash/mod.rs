@@ -130,6 +130,15 @@ impl<A: Allocator + Clone> Hash<A> {
     /// Reads a frozen hash.
     pub(super) fn thaw(source: &mut FrozenReader<'_>, heap: A) -> Option<Self> {
         let form = match source.byte()? {
+            TIMED => HashForm::Timed(Box::new_in(TimedHash::thaw(source, heap.clone())?, heap)),
+            form => return Hash::thaw_untimed(form, source, heap),
+        };
+        Some(Hash { form })
+    }
+
+    /// Reads a frozen hash of a form without times.
+    fn thaw_untimed(form: u8, source: &mut FrozenReader<'_>, heap: A) -> Option<Self> {
+        let form = match form {
             SMALL => {
                 let packed = PackedStrings::thaw(source, heap)?;
                 // Each field needs its value.
@@ -139,7 +148,6 @@ impl<A: Allocator + Clone> Hash<A> {
                 ByteStringTable::thaw(source, heap.clone())?,
                 heap,
             )),
-            TIMED => HashForm::Timed(Box::new_in(TimedHash::thaw(source, heap.clone())?, heap)),
             _ => return None,
         };
         Some(Hash { form })

@@ -48,13 +48,14 @@ impl<A: Allocator + Clone> TimedHash<A> {
     }
 
     pub(super) fn thaw(source: &mut FrozenReader<'_>, heap: A) -> Option<Self> {
-        let fields = Hash::thaw(source, heap.clone())?;
+        // A form with times is refused before it is read: bytes of a hostile file would nest such
+        // forms until the stack ends.
+        let form = source.byte()?;
+        let fields = Hash::thaw_untimed(form, source, heap.clone())?;
         let times = SortedSet::thaw(source, heap)?;
         let is_time = |time: f64| time.fract() == 0.0 && (0.0..=MAX).contains(&time);
         let fits = |(field, time): (&[u8], f64)| is_time(time) && fields.contains(field);
-        let is_good = !matches!(fields.form, HashForm::Timed(_))
-            && !times.is_empty()
-            && times.iter().all(fits);
+        let is_good = !times.is_empty() && times.iter().all(fits);
         is_good.then_some(TimedHash {
             fields,
             times,
