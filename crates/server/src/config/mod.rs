@@ -18,7 +18,8 @@ pub use file::{ConfigFileContents, ConfigFileSetting, FileError, UserLine};
 pub use hot::{BufferLimit, ClientClass, Hot};
 pub use nearfield_tiers::Specification as TierSpecification;
 pub use options::{
-    BindAddress, ListenPort, ServerOptions, bind_addresses, check_setting, default_threads,
+    BIND_ADDRESSES_MAX, BindAddress, ListenPort, ServerOptions, bind_addresses, check_setting,
+    default_threads,
 };
 pub use parameter::{Parameter, ParameterEffect, ParameterKind, ParameterMutability};
 pub use special::NOT_BOUND;

@@ -193,6 +193,9 @@ impl fmt::Display for BindAddress {
     }
 }
 
+/// The maximum number of addresses that `bind` names, as in Redis.
+pub const BIND_ADDRESSES_MAX: usize = 16;
+
 /// Parses addresses as `bind` names them. A dash before one means that the machine need not have
 /// it.
 ///

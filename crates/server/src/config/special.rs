@@ -1,7 +1,7 @@
 //! Parameters with a syntax of their own.
 
 use super::events;
-use super::options::bind_addresses;
+use super::options::{BIND_ADDRESSES_MAX, bind_addresses};
 use super::parameter::several;
 use nearfield_core::byte_size;
 use nearfield_tiers::Specification;
@@ -14,10 +14,8 @@ type Shown = Result<String, Cow<'static, str>>;
 
 /// Checks `bind`: addresses to listen on.
 pub fn bind(value: &str, _: &str) -> Shown {
-    // The limit is that of Redis.
-    const ADDRESSES_MAX: usize = 16;
     let words: Vec<_> = value.split_whitespace().collect();
-    if words.len() > ADDRESSES_MAX {
+    if words.len() > BIND_ADDRESSES_MAX {
         return Err("Too many bind addresses specified.".into());
     }
     bind_addresses(value).map_err(|_| NOT_BOUND)?;

@@ -2,8 +2,9 @@
 
 use super::limits;
 use super::listener::ClientListener;
-use super::thread::{FIRST_LISTENER, IoThread};
+use super::thread::{FIRST_LISTENER, IoThread, READS};
 use crate::client::{ClientSession, ClientShared};
+use crate::config::BIND_ADDRESSES_MAX;
 use crate::connection::listen::ListenerSockets;
 use crate::connection::{IoThreadMessage, RespConnection, Transport};
 use mio::{Interest, Token};
@@ -37,6 +38,9 @@ fn is_from_here(stream: &Transport) -> bool {
 
 /// Shortest interval between log lines about connections that cannot be accepted.
 const NOT_ACCEPTED_EVERY: Duration = Duration::from_secs(10);
+
+// The tokens of all listeners, with and without TLS and in the file system, are before the others.
+const _: () = assert!(FIRST_LISTENER + 2 * BIND_ADDRESSES_MAX < READS.0);
 
 impl IoThread<'_> {
     /// Registers all listeners with the poll.

@@ -1,7 +1,7 @@
 //! The sockets that clients connect to: plain TCP, TCP with TLS, or a socket in the file system.
 
 use super::ServeError;
-use crate::config::{BindAddress, ListenPort};
+use crate::config::{BIND_ADDRESSES_MAX, BindAddress, ListenPort};
 use crate::connection::listen::ListenerSockets;
 use crate::connection::tls::{AuthClients, Tls, TlsFiles};
 use crate::connection::{Transport, listen};
@@ -30,6 +30,11 @@ pub enum ClientListener {
 /// # Errors
 /// See [`ServeError`].
 pub fn listen(server: &ServerCore) -> Result<Vec<ClientListener>, ServeError> {
+    let count = server.options.bind.len();
+    // A file and `CONFIG SET` are checked earlier, flags and the callers of a library are not.
+    if count > BIND_ADDRESSES_MAX {
+        return Err(ServeError::TooManyAddresses { count });
+    }
     let mut sockets = ListenerSockets::default();
     let backlog = server.config.backlog();
     let port = match server.options.port {

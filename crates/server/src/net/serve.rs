@@ -7,6 +7,7 @@ use super::relief;
 use super::thread::{IoThread, IoThreadState, WAKER};
 use crate::acl::AclError;
 use crate::allocator;
+use crate::config::BIND_ADDRESSES_MAX;
 use crate::connection::Mailbox;
 use crate::connection::tls::TlsError;
 use crate::execute::Executor;
@@ -33,6 +34,15 @@ pub enum ServeError {
         address: SocketAddr,
         /// The system's error.
         source: io::Error,
+    },
+    /// More addresses than can be listened on.
+    #[error(
+        "bind: there are {count} addresses, and at most {} are possible",
+        BIND_ADDRESSES_MAX
+    )]
+    TooManyAddresses {
+        /// The number of addresses.
+        count: usize,
     },
     /// A configuration without port and socket.
     #[error("there is nothing to listen on: set port, tls-port or unixsocket")]

@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 pub(super) const WAKER: Token = Token(usize::MAX);
-const READS: Token = Token(usize::MAX - 1);
+pub(super) const READS: Token = Token(usize::MAX - 1);
 /// The token of the first listener; the others follow.
 pub(super) const FIRST_LISTENER: usize = usize::MAX - 64;
 /// Longest sleep of a thread.

@@ -4,7 +4,7 @@ use nearfield_server::config::{ListenPort, ServerOptions, bind_addresses};
 use nearfield_server::net::serve;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::steps::{ask, connect, eventually, on_both};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
 fn is_served(address: SocketAddr) -> bool {
     TcpStream::connect(address).is_ok()
@@ -155,5 +155,27 @@ fn an_address_that_the_machine_need_not_have_is_passed_over_at_the_start() {
         let server = UnservedServer::new(options);
         let error = serve(&server, |_| panic!("it listens")).expect_err("an address");
         assert!(error.to_string().contains("192.0.2.1"), "{error}");
+    }
+}
+
+#[test]
+fn more_addresses_than_can_be_listened_on_are_refused_by_name() {
+    let at = |count: u8| {
+        let at = |last: u8| IpAddr::from(Ipv4Addr::new(127, 0, 0, last)).into();
+        ServerOptions {
+            bind: (1..=count).map(at).collect(),
+            port: ListenPort::Free,
+            ..ServerOptions::default()
+        }
+    };
+    let server = Nearfield::start(at(16));
+    let last = SocketAddr::new(Ipv4Addr::new(127, 0, 0, 16).into(), server.address.port());
+    assert_eq!(ask(&mut connect(last), "PING"), "PONG");
+    // With 64, two would have the numbers of other sources of events.
+    for count in [17, 64] {
+        let server = UnservedServer::new(at(count));
+        let error = serve(&server, |_| server.stop()).expect_err("too many");
+        let error = error.to_string();
+        assert!(error.contains("bind") && error.contains("16"), "{error}");
     }
 }
