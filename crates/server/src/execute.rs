@@ -422,6 +422,7 @@ impl<'s> Executor<'s> {
         effects.observed = server.keyspace.is_observed();
         let access = DatabaseAccess::Exclusive(&mut databases);
         let mut keys = DatabaseKeys::new(&server.keyspace, access, 0, now_ms, effects);
+        keys.set_keeps_all(server.is_paused());
         let mut carry = still.as_mut().map(|still| {
             |databases: &Databases| {
                 let (keyspace, access) = (&server.keyspace, &server.access);
@@ -841,6 +842,7 @@ impl ServerCore {
         }
         let access = DatabaseAccess::Exclusive(databases);
         let mut keys = DatabaseKeys::new(&self.keyspace, access, 0, now_ms, effects);
+        keys.set_keeps_all(self.is_paused());
         let has_room = self.eviction.make_room(0, &mut keys, &self.access, None);
         effects.settle(0, &[]);
         match has_room {

@@ -83,7 +83,7 @@ pub fn invoke(
     let writes = command.flags.has(Flags::WRITE) || command.flags.has(Flags::MAY_CHANGE);
     // While writes are paused, reads leave expired keys in place, because to delete them is a
     // write.
-    keys.set_keeps_expired(server.singly.has(SequentialReason::Pause) && !writes);
+    keys.set_keeps_all(server.singly.has(SequentialReason::Pause) && !writes);
     keys.touch(command.part, args);
     keys.set_use(!only_looks && !client.reads_without_use());
     let mut call = CommandCall {

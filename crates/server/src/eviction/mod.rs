@@ -358,7 +358,7 @@ impl Eviction {
             return true;
         }
         let policy = self.policy();
-        if policy == MaxmemoryPolicy::NoEviction {
+        if policy == MaxmemoryPolicy::NoEviction || keys.keeps_all() {
             return false;
         }
         let target = limit - limit / SPARE_PART;

@@ -36,8 +36,9 @@ pub struct DatabaseKeys<'c> {
     /// True if expired keys are hidden and deleted. False for the reader of the log, which sees
     /// them and deletes them only when the log says so.
     expires: bool,
-    /// True if expired keys are hidden, but not deleted.
-    keeps_expired: bool,
+    /// True if no key is deleted that the command does not name: expired keys are hidden, and none
+    /// is evicted.
+    keeps_all: bool,
     /// True if reads count as uses, which may promote a cold value to memory.
     is_use: bool,
     /// The function that returns the part of each key's object that the command touches, and its
@@ -64,7 +65,7 @@ impl<'c> DatabaseKeys<'c> {
             database,
             now_ms,
             expires: true,
-            keeps_expired: false,
+            keeps_all: false,
             is_use: true,
             part: (all, &[]),
             effects,
@@ -84,7 +85,7 @@ impl<'c> DatabaseKeys<'c> {
             database: self.database,
             now_ms: self.now_ms,
             expires: self.expires,
-            keeps_expired: self.keeps_expired,
+            keeps_all: self.keeps_all,
             is_use: self.is_use,
             part: self.part,
             effects: self.effects,
@@ -98,10 +99,15 @@ impl<'c> DatabaseKeys<'c> {
         self
     }
 
-    /// Sets whether the command leaves expired keys in place because nothing may change
+    /// Sets whether expired keys stay in place and none is evicted because nothing may change
     /// (`CLIENT PAUSE`).
-    pub fn set_keeps_expired(&mut self, keeps_expired: bool) {
-        self.keeps_expired = keeps_expired;
+    pub fn set_keeps_all(&mut self, keeps_all: bool) {
+        self.keeps_all = keeps_all;
+    }
+
+    /// Returns true if no key may be evicted.
+    pub fn keeps_all(&self) -> bool {
+        self.keeps_all
     }
 
     /// Sets whether the command's reads count as uses. A command that only inspects values, or
@@ -470,7 +476,7 @@ impl<'c> KeyStore<'c> for DatabaseKeys<'c> {
         // Observers are notified in the exclusive phase only. If there are any, a key that is found
         // outside of it is left to the expiry in that phase.
         let may_tell = self.is_exclusive() || !self.keyspace.is_observed();
-        may_tell && !self.keeps_expired && !self.is_shared()
+        may_tell && !self.keeps_all && !self.is_shared()
     }
 
     #[inline]

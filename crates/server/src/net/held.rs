@@ -10,12 +10,6 @@ use crate::script::library::FunctionFlags;
 use crate::server::ServerCore;
 use crate::singly::SequentialReason;
 
-/// Returns true if commands are held back.
-pub(super) fn is_paused(server: &ServerCore, steady_ms: u64) -> bool {
-    server.singly.has(SequentialReason::Pause)
-        && server.pause.current(&server.singly, steady_ms).is_some()
-}
-
 /// Returns true if a command of a client must wait.
 #[inline]
 pub(super) fn is_held(

@@ -730,7 +730,7 @@ impl<'s> IoThread<'s> {
             && server
                 .eviction
                 .may_exceed_limit(&server.keyspace, &server.access)
-            && !held::is_paused(server, self.now_ms)
+            && !server.is_paused()
         {
             let now_ms = self.now_ms;
             self.execute_round();
@@ -881,7 +881,7 @@ impl<'s> IoThread<'s> {
 
     fn housekeeping(&mut self) {
         // Nothing changes while writes are held back.
-        if self.number == 0 && !held::is_paused(self.server, self.steady_ms) {
+        if self.number == 0 && !self.server.is_paused() {
             let served = &mut *self.served;
             served.expiry.tick(&mut self.executor, served.now_ms);
         }

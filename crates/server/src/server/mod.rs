@@ -15,6 +15,7 @@ use crate::acl::Acl;
 use crate::blocking::{BlockedClient, BlockedClients};
 use crate::catalog::CommandRegistry;
 use crate::client::{ClientSession, ClientShared};
+use crate::clock::steady_ms;
 use crate::config::{ConfigParameters, ServerOptions};
 use crate::connection::ClientRegistry;
 use crate::connection::balance::ThreadBalance;
@@ -29,7 +30,7 @@ use crate::observe::{Batches, LatencyMonitor, SlowLog, Statistics};
 use crate::pause::Pause;
 use crate::push::{Monitors, PubSub, TrackingTable};
 use crate::script::{FunctionRegistry, Scripts};
-use crate::singly::Singly;
+use crate::singly::{SequentialReason, Singly};
 use crate::tiering::ServerTiering;
 use crate::tiering::fetch::Fetcher;
 use crate::watch::KeyWatches;
@@ -183,6 +184,12 @@ impl ServerCore {
         );
         server.configure();
         server
+    }
+
+    /// Returns true if `CLIENT PAUSE` holds commands back, so that nothing may change.
+    pub fn is_paused(&self) -> bool {
+        let current = || self.pause.current(&self.singly, steady_ms());
+        self.singly.has(SequentialReason::Pause) && current().is_some()
     }
 
     /// Returns the path of a file that the configuration names. A name without a folder is in

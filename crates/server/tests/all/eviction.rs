@@ -547,6 +547,31 @@ fn a_lower_limit_is_kept_with_the_next_write() {
     assert!((10_000..35_000).contains(&kept), "{kept}");
 }
 
+#[test]
+fn nothing_is_evicted_during_a_pause_and_the_pause_lasts() {
+    let _alone = ALONE.lock();
+    let server = limited(MaxmemoryPolicy::AllKeysLru, 0);
+    let mut connection = server.connect();
+    let sets: Vec<_> = (0..1000).map(set).collect();
+    pipeline(&mut connection, &sets);
+    let words: [&[u8]; 4] = [b"CLIENT", b"PAUSE", b"100000000", b"WRITE"];
+    connection.command(&words).unwrap();
+    configure(&server, "maxmemory", "1");
+    assert_eq!(server.server.eviction.evicted_keys(), 0);
+    // The server's thread counts these bytes anew before it looks for keys to evict.
+    const ASIDE: u64 = 1 << 40;
+    server.server.eviction.note_aside(ASIDE as usize);
+    eventually("the limit is checked", || used(&server) < ASIDE);
+    // The thread has completed its check when it replies.
+    connection.command(&[b"PING"]).unwrap();
+    assert_eq!(server.server.eviction.evicted_keys(), 0);
+    assert!(server.server.is_paused());
+    connection.command(&[b"CLIENT", b"UNPAUSE"]).unwrap();
+    eventually("keys are evicted", || {
+        server.server.keyspace.share()[0].is_empty().unwrap()
+    });
+}
+
 /// Fills `database` with keys, of which 0 to 199 expire, later ones later. The first expiry times
 /// that they get are in another order.
 fn with_expiries(server: &Nearfield, database: usize, keys: u64) {
