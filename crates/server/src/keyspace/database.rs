@@ -49,6 +49,13 @@ impl Database {
         std::mem::replace(self, empty)
     }
 
+    /// Exchanges the keys of two databases, each of which keeps its number.
+    pub fn swap_keys(&mut self, other: &mut Database) {
+        debug_assert!(!self.is_shared());
+        std::mem::swap(self, other);
+        std::mem::swap(&mut self.number, &mut other.number);
+    }
+
     /// Returns the number of the database.
     #[inline]
     pub fn number(&self) -> usize {

@@ -83,7 +83,10 @@ pub(super) fn swapdb(call: &mut CommandCall<'_>) -> Answer {
     if one != two {
         touch_watched(call, one, two);
         touch_watched(call, two, one);
-        call.keys.databases_mut().swap(one, two);
+        let databases = call.keys.databases_mut();
+        if let Ok([one, two]) = databases.get_disjoint_mut([one, two]) {
+            one.swap_keys(two);
+        }
         wake_waiting(call, one);
         wake_waiting(call, two);
     }

@@ -181,6 +181,7 @@ mod tests {
     use crate::client::{ClientSession, ClientShared};
     use crate::commands::TABLE;
     use crate::config::ServerOptions;
+    use crate::keyspace::notes::Note;
     use crate::keyspace::refusals::{RefusableCall, is_note, refusing};
     use crate::net::round::BatchAdmission;
     use crate::resp::request::RequestProgress;
@@ -270,6 +271,11 @@ mod tests {
         retired
     }
 
+    fn notes_of(server: &ServerCore) -> Vec<Note> {
+        let databases = server.keyspace.share();
+        databases[0].notes(u64::MAX, 10).expect("an index")
+    }
+
     #[test]
     fn a_key_whose_notes_are_both_refused_keeps_its_object_and_the_other_is_given_up_once() {
         let server = with_hash();
@@ -277,8 +283,9 @@ mod tests {
         let refused = replies.lines().filter(|line| line.starts_with("-OOM"));
         assert_eq!(refused.count(), 3, "{replies}");
         assert_eq!(reclaim(&server), 1);
-        let replies = execute(&server, &["HSET other f v", "HGET h f", "EXPIRETIME h"]);
-        assert_eq!(replies, ":1\r\n$3\r\nold\r\n:1900000000\r\n");
+        let replies = execute(&server, &["HSET other f v", "HGET h f"]);
+        assert_eq!(replies, ":1\r\n$3\r\nold\r\n");
+        assert_eq!(notes_of(&server), [(1_900_000_000_000, b"h".to_vec())]);
     }
 
     #[test]
@@ -291,8 +298,9 @@ mod tests {
         let replies = refusing(refuse, || execute(&server, &ANOTHER));
         assert_eq!(replies, ":1\r\n:1\r\n:1\r\n");
         assert_eq!(reclaim(&server), 1);
-        let replies = execute(&server, &["HSET other f v", "HGET h f", "EXPIRETIME h"]);
-        assert_eq!(replies, ":1\r\n$3\r\nnew\r\n:1800000000\r\n");
+        let replies = execute(&server, &["HSET other f v", "HGET h f"]);
+        assert_eq!(replies, ":1\r\n$3\r\nnew\r\n");
+        assert_eq!(notes_of(&server), [(1_800_000_000_000, b"h".to_vec())]);
     }
 
     /// One command is refused, and the one after it is executed again as if another server had

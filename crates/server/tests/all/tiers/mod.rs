@@ -797,6 +797,30 @@ fn a_value_whose_bytes_are_others_answers_an_error_and_the_log_repairs_it() {
 }
 
 #[test]
+fn uses_of_values_are_noted_in_the_database_that_has_their_keys_after_an_exchange() {
+    let folder = TestkitFolder::new();
+    let server = Nearfield::start(tiered(&folder, 1));
+    let _still = server.server.tiering.pause();
+    let mut connection = server.connect();
+    let mut run = |words: &[&[u8]]| connection.command(words).unwrap();
+    let (text, hash) = (name(1), name(2));
+    run(&[b"SET", &text, &record(1)]);
+    run(&[b"HSET", &hash, b"field", &record(2)]);
+    for key in [&text, &hash] {
+        let moved = run(&[b"NEARFIELD.TIER", b"MOVE", key, b"1"]);
+        assert_eq!(moved, RespReplyValue::Integer(1));
+    }
+    run(&[b"SWAPDB", b"0", b"3"]);
+    run(&[b"SELECT", b"3"]);
+    assert_eq!(run(&[b"GET", &text]), RespReplyValue::Bulk(record(1)));
+    let found = run(&[b"HGET", &hash, b"field"]);
+    assert_eq!(found, RespReplyValue::Bulk(record(2)));
+    let uses = server.server.keyspace.cold.take_uses();
+    let parts: Vec<usize> = uses.iter().map(|it| it.part).collect();
+    assert_eq!(parts, [3, 3]);
+}
+
+#[test]
 fn pipelines_wait_for_files_in_their_order_and_also_when_the_client_sends_no_more() {
     let folder = TestkitFolder::new();
     let server = Nearfield::start(tiered(&folder, 2));
