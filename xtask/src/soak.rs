@@ -96,9 +96,11 @@ const SUITES: &[Suite] = &[
     pool("pool-shared-node", "shared_compute_node::"),
     pool("pool-coordination", "coordination::"),
     pool("pool-stores", "store::"),
+    pool("pool-damage", "damaged::"),
     pool_rivals("pool-rolex", "rolex_simulated:: rolex_map::"),
     pool_rivals("pool-smart", "smart_simulated::"),
     pool_rivals("pool-rivals-shared-node", "shared_compute_node::"),
+    pool_rivals("pool-rivals-damage", "damaged::"),
     work(
         server("server-differential", "random_commands"),
         "NEARFIELD_COMMANDS",

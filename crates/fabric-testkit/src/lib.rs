@@ -9,10 +9,14 @@
 //! An index in the pool is a [`RemoteIndex`] by [`NumberKeyIndex`]; [`shared_node`] runs clients of
 //! one compute node.
 //!
+//! [`check_damage`] runs operations on memory that is damaged meanwhile: they may fail, but must
+//! neither panic nor hang.
+//!
 //! `ShmNodes` are memory nodes in shared memory, for tests under real threads.
 
 #![forbid(unsafe_code)]
 
+mod damage;
 mod faulty;
 mod history;
 mod index;
@@ -23,6 +27,9 @@ pub mod shared_node;
 #[cfg(target_os = "linux")]
 mod shm_nodes;
 
+pub use damage::{
+    DamagePlan, DamagedEndpoint, DamagedMemory, check_damage, first_damage_failure, operate,
+};
 pub use faulty::{FaultInterference, FaultySimEndpoint, Interference, SimEndpointFault};
 pub use index::{RemoteIndex, RemoteIndexFactory};
 pub use numbers::{INDEX_ROOT, NumberKeyIndex, fabric_error};

@@ -4,8 +4,10 @@ use nearfield_fabric::recovery::lease::Locker;
 use nearfield_fabric::transport::sim::SimEndpoint;
 use nearfield_fabric::{Endpoint, FabricError, FabricVerb, GlobalAddress, NodeId};
 use nearfield_fabric_testkit::{
-    RemoteIndex, RemoteIndexFactory, RemoteRunFailure, RemoteRunPlan, check, run,
+    DamagePlan, DamagedEndpoint, RemoteIndex, RemoteIndexFactory, RemoteRunFailure, RemoteRunPlan,
+    check, first_damage_failure, operate, run,
 };
+use nearfield_pool::{Entry, PoolError, PoolIndexClient};
 use std::time::Duration;
 
 /// The address of the word that holds the slots' address.
@@ -442,4 +444,147 @@ fn failures_say_how_to_replay_them() {
         &RemoteRunPlan::default(),
         &lines(LinesIndexFault::NoVersions),
     );
+}
+
+/// What a client believes of the memory that it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReaderTrust {
+    Nothing,
+    /// A node has no more entries than it has room for.
+    Lengths,
+    /// Nodes form no circle.
+    Chains,
+    /// Words are addresses.
+    Addresses,
+}
+
+/// A chain of nodes: `| count | next node | key, value | key, value | ... |`.
+struct NodeChainIndex {
+    endpoint: DamagedEndpoint,
+    trust: ReaderTrust,
+}
+
+const CHAINED: usize = 3;
+const ENTRIES: usize = 8;
+const CHAIN_WORDS: usize = 2 + 2 * ENTRIES;
+
+impl NodeChainIndex {
+    async fn create(endpoint: DamagedEndpoint, trust: ReaderTrust) -> NodeChainIndex {
+        let mut next = GlobalAddress::NULL;
+        for number in (0..CHAINED).rev() {
+            let first = number * ENTRIES + 1;
+            let entries = (first..first + ENTRIES).flat_map(|key| [key as u64, 7]);
+            let words = [ENTRIES as u64, next.to_bits()].into_iter().chain(entries);
+            let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+            let node = endpoint.allocate(NodeId(0), bytes.len() as u64).await;
+            next = node.expect("memory");
+            endpoint.write(next, &bytes).await.expect("memory");
+        }
+        let word = next.to_bits().to_le_bytes();
+        endpoint.write(ROOT, &word).await.expect("memory");
+        NodeChainIndex { endpoint, trust }
+    }
+
+    fn address(&self, word: u64) -> GlobalAddress {
+        match self.trust {
+            ReaderTrust::Addresses => GlobalAddress::new(NodeId(0), word),
+            _ => GlobalAddress::from_bits(word),
+        }
+    }
+
+    /// Finds the value of a key, and its address.
+    async fn find(&self, key: &[u8]) -> Result<Option<(GlobalAddress, Vec<u8>)>, PoolError> {
+        let mut word = [0; 8];
+        self.endpoint.read(ROOT, &mut word).await?;
+        let mut node = self.address(u64::from_le_bytes(word));
+        let mut passed = 0;
+        while !node.is_null() {
+            let mut bytes = [0; 8 * CHAIN_WORDS];
+            self.endpoint.read(node, &mut bytes).await?;
+            let (words, _) = bytes.as_chunks::<8>();
+            let count = u64::from_le_bytes(words[0]) as usize;
+            let is_damaged = count > ENTRIES && self.trust != ReaderTrust::Lengths
+                || passed > CHAINED && self.trust != ReaderTrust::Chains;
+            if is_damaged {
+                return Err(PoolError::Damaged { at: node });
+            }
+            let entries = &words[2..2 + 2 * count];
+            let found = entries.chunks(2).position(|entry| entry[0] == *key);
+            if let Some(found) = found {
+                let at = node.plus(8 * (3 + 2 * found as u64));
+                return Ok(Some((at, entries[2 * found + 1].to_vec())));
+            }
+            node = self.address(u64::from_le_bytes(words[1]));
+            passed += 1;
+        }
+        Ok(None)
+    }
+}
+
+impl PoolIndexClient for NodeChainIndex {
+    async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        Ok(self.find(key).await?.map(|(_, value)| value))
+    }
+
+    async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        let Some((at, before)) = self.find(key).await? else {
+            return Ok(None);
+        };
+        self.endpoint.write(at, value).await?;
+        Ok(Some(before))
+    }
+
+    async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        self.insert(key, value).await
+    }
+
+    async fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        self.insert(key, &[0; 8]).await
+    }
+
+    async fn scan(&self, from: &[u8], _: usize) -> Result<Vec<Entry>, PoolError> {
+        let value = self.get(from).await?;
+        Ok(value
+            .map(|value| (from.to_vec(), value))
+            .into_iter()
+            .collect())
+    }
+}
+
+/// Returns the first failure on damaged memory.
+fn first_failure_on_damage(trust: ReaderTrust) -> Option<String> {
+    let plan = DamagePlan {
+        posts_max: 20_000,
+        ..DamagePlan::default()
+    };
+    first_damage_failure(200, &plan, |memory| {
+        let index = memory.finish(NodeChainIndex::create(memory.endpoint(), trust));
+        let mut random = memory.random();
+        memory.begin();
+        for _ in 0..100 {
+            let keys = (CHAINED * ENTRIES) as u64;
+            let key = |number: u64| (number + 1).to_le_bytes().to_vec();
+            // Errors are what a client should meet.
+            let _ = memory.finish(operate(&index, &mut random, keys, key, 8));
+        }
+    })
+}
+
+#[test]
+fn those_who_trust_damaged_memory_are_found() {
+    for (trust, message) in [
+        (
+            ReaderTrust::Lengths,
+            "panicked at crates/fabric-testkit/tests/canaries.rs",
+        ),
+        (ReaderTrust::Chains, "an operation hangs"),
+        (ReaderTrust::Addresses, "offsets have 48 bits"),
+    ] {
+        let failure = first_failure_on_damage(trust).expect("it is found");
+        assert!(failure.contains(message), "{trust:?}: {failure}");
+        // Sometimes one damage leads to the place that another has changed.
+        let damages = failure.lines().filter(|line| line.contains("became"));
+        assert!((1..=2).contains(&damages.count()), "{trust:?}: {failure}");
+    }
+    assert_eq!(first_failure_on_damage(ReaderTrust::Nothing), None);
 }

@@ -76,12 +76,21 @@ impl GlobalAddress {
         self.0 & ((1 << OFFSET_BITS) - 1)
     }
 
-    /// Returns the address `bytes` further on.
+    /// Returns the address `bytes` further on; the node's last address if there is none. No node
+    /// has that much memory, so a verb there fails with `OutOfRange`.
     ///
-    /// # Panics
-    /// The offset exceeds 48 bits.
+    /// ```
+    /// use nearfield_fabric::{GlobalAddress, NodeId};
+    /// let last = GlobalAddress::new(NodeId(3), (1 << 48) - 1);
+    /// assert_eq!(GlobalAddress::new(NodeId(3), 64).plus(8).offset(), 72);
+    /// assert_eq!(GlobalAddress::new(NodeId(3), (1 << 48) - 64).plus(128), last);
+    /// assert_eq!(last.plus(u64::MAX), last);
+    /// ```
     pub const fn plus(self, bytes: u64) -> GlobalAddress {
-        GlobalAddress::new(self.node(), self.offset() + bytes)
+        // An address that was read from memory may be any word.
+        let offset = self.offset().saturating_add(bytes);
+        let last = OFFSETS - 1;
+        GlobalAddress::new(self.node(), if offset < last { offset } else { last })
     }
 }
 

@@ -1,6 +1,6 @@
 //! A client's allocator of memory on the nodes.
 
-use crate::address::{GlobalAddress, LINE_BYTES, NodeId};
+use crate::address::{GlobalAddress, LINE_BYTES, NodeId, OFFSETS};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
 use std::cell::{Cell, RefCell};
@@ -142,6 +142,14 @@ impl FabricArena {
         let all = endpoint.allocate(node, bytes + margins).await?;
         let before = all.offset().next_multiple_of(self.alignment) - all.offset();
         let aligned = all.plus(before);
+        // Another program may serve the node, and return anything.
+        if aligned.offset().saturating_add(bytes + margins) > OFFSETS {
+            return Err(FabricError::OutOfRange {
+                address: all,
+                bytes: bytes + margins,
+                size: OFFSETS,
+            });
+        }
         if before > 0 {
             endpoint.free(all, before).await?;
         }

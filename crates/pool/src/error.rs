@@ -42,14 +42,15 @@ pub enum PoolError {
         /// The bytes in place of the format.
         found: Vec<u8>,
     },
-    /// A node of the index does not become whole, or its pointer leads to no node, whatever is
-    /// repaired.
+    /// A part of the index is damaged: a node that does not become whole or that a pointer leads to
+    /// in vain, whatever is repaired, or a word that leads nowhere.
     #[error(
-        "the index at {at} (memory node and offset) is damaged: the bytes there do not become a \
-         valid node, however often they are read and repaired"
+        "the index at {at} (memory node and offset) is damaged: the bytes there are not valid, and \
+         do not become so, however often they are read and repaired"
     )]
     Damaged {
-        /// The node that was read last, or the root word.
+        /// The node that was read last, the root word, a word of the header, or the block of a
+        /// value.
         at: GlobalAddress,
     },
     /// A memory node does not belong to the others.

@@ -6,6 +6,7 @@
 //! - [`history`], [`linearizability`]: the operations of threads, and the check that an order
 //!   explains them.
 //! - [`keys`]: small key sets with difficult shapes.
+//! - [`panics`]: turns panics into values.
 //! - [`seeds`]: the seeds that a test runs.
 //! - [`stop`]: stops threads that run during a test.
 //!
@@ -37,6 +38,6 @@ pub mod linearizability;
 #[cfg(target_os = "linux")]
 pub mod machines;
 pub mod model;
-mod panics;
+pub mod panics;
 pub mod seeds;
 pub mod stop;

@@ -11,7 +11,10 @@ thread_local! {
 
 /// Runs `body` and returns its result, or the message and place of its panic, which is not printed.
 /// Panics of other threads are still printed.
-pub(crate) fn catch<T>(body: impl FnOnce() -> T) -> Result<T, String> {
+///
+/// # Errors
+/// The message of the panic.
+pub fn catch<T>(body: impl FnOnce() -> T) -> Result<T, String> {
     // The hook is one for all threads, so it is set once, and each thread has a flag of its own.
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| {

@@ -4,9 +4,10 @@
 //! - [`smart`] is a KV-discrete radix tree (OSDI 2023).
 //!
 //! They use the pool's layout of leaves, its hopscotch tables and its coordination of the clients
-//! of a compute node.
+//! of a compute node. As there, an operation that finds damaged memory ends with an error.
 
 #![forbid(unsafe_code)]
 
 pub mod rolex;
 pub mod smart;
+mod wait_limit;

@@ -193,7 +193,8 @@ impl Locker {
 
     /// Returns a word that no other acquisition has.
     pub(crate) fn next_word(&self) -> u64 {
-        let number = self.acquisitions.get() + 1;
+        // The first number was read from memory, which may contain anything.
+        let number = self.acquisitions.get().wrapping_add(1);
         self.acquisitions.set(number);
         // A number that wraps would reach the bits of the owner.
         let number = number & ((1 << OWNER_SHIFT) - 1);

@@ -95,16 +95,18 @@ impl FilteredScanPiece {
 
     /// Adds the results of a program.
     fn take_all(&mut self, request: &FilteredScanRequest<'_>, outcome: &TraversalOutcome) {
-        self.at_nodes += LeafProgram::leaves(outcome);
+        // A node may report any numbers.
+        self.at_nodes = self.at_nodes.saturating_add(LeafProgram::leaves(outcome));
         match request.walk {
             ScanResultKind::Aggregates => self.aggregates.join(&LeafProgram::aggregates(outcome)),
             ScanResultKind::Entries => {
-                let entries = LeafProgram::entries(outcome);
-                let entries = entries.map(|(key, value)| {
+                for (key, value) in LeafProgram::entries(outcome) {
                     let key = request.range.key_of(key);
-                    (key, value.to_le_bytes().to_vec())
-                });
-                self.entries.extend(entries);
+                    // Checked here, too: the rest of the range begins behind the last key.
+                    if request.range.contains(&key) && request.filter.matches(value) {
+                        self.entries.push((key, value.to_le_bytes().to_vec()));
+                    }
+                }
             }
         }
     }
@@ -257,7 +259,17 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         };
         let way = self.find_leaf(&request.range.low).await?;
         let mut leaf = way.leaf;
+        // The leaf that the walk has reached after a power of two of rounds, and the next such
+        // number: a walk in a circle meets that leaf again.
+        let (mut mark, mut rounds, mut marked_at) = (GlobalAddress::NULL, 0_u64, 1);
         loop {
+            if leaf == mark {
+                return Err(PoolError::Damaged { at: leaf });
+            }
+            rounds += 1;
+            if rounds == marked_at {
+                (mark, marked_at) = (leaf, 2 * rounds);
+            }
             // At least one, so that each run makes progress.
             let leaves = PIECE_LEAVES.saturating_sub(piece.at_nodes).max(1);
             let query = program.query(leaf, words, selected);
@@ -298,6 +310,11 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                     if piece.at_nodes >= PIECE_LEAVES
                         && let Some(greatest) = greatest
                     {
+                        // A leaf to the right has greater keys, and each piece ends behind the one
+                        // before.
+                        if *greatest < *request.range.low {
+                            return Err(PoolError::Damaged { at });
+                        }
                         piece.rest = request.range.behind(&greatest);
                         return Ok(FilteredWalkOutcome::Piece(piece));
                     }

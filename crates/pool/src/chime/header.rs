@@ -19,7 +19,7 @@ use crate::layout::{
 use nearfield_fabric::recovery::epochs::{self, Epochs, TABLE_BYTES};
 use nearfield_fabric::recovery::owners::OwnerTable;
 use nearfield_fabric::recovery::redo;
-use nearfield_fabric::{Endpoint, GlobalAddress, NodeId, WORD_BYTES};
+use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, NodeId, WORD_BYTES};
 use std::time::Duration;
 
 /// The word "NFTREE" and the number of the format, which changes whenever the bytes of nodes do.
@@ -175,11 +175,19 @@ impl ChimeHeaderAddress {
     }
 }
 
-/// Reads the address that is stored at another one.
+/// Reads the address of a table, which is stored at another one.
+///
+/// # Errors
+/// `Damaged` if it is no address of a table, and the nodes' errors.
 async fn address(endpoint: &impl Endpoint, at: GlobalAddress) -> Result<GlobalAddress, PoolError> {
     let mut word = [0; 8];
     endpoint.read(at, &mut word).await?;
-    Ok(GlobalAddress::from_bits(u64::from_le_bytes(word)))
+    let table = GlobalAddress::from_bits(u64::from_le_bytes(word));
+    // Tables are allocated, and so begin at a line.
+    if table.is_null() || !table.offset().is_multiple_of(LINE_BYTES) {
+        return Err(PoolError::Damaged { at });
+    }
+    Ok(table)
 }
 
 fn owner_table(at: GlobalAddress, lease: Duration) -> OwnerTable {

@@ -85,14 +85,15 @@ impl LeafLockWord {
         known: LeafSlotRange,
         written: LeafSlotRange,
     ) -> LockWord {
-        let former = self.max_slot(word);
+        // A damaged word may name a slot that no leaf has.
+        let former = Some(self.max_slot(word)).filter(|&slot| slot < leaf.layout().span());
         // If the former slot was not read, its key may still be the greatest.
-        if !known.contains(former) {
+        if former.is_some_and(|former| !known.contains(former)) {
             return word;
         }
         // The key may have been moved, or a greater one written. If it was removed the named slot
         // does not matter: `has_greater` finds no key there.
-        let candidates = written.iter().chain([former]);
+        let candidates = written.iter().chain(former);
         let candidates = candidates.filter(|&slot| known.contains(slot));
         match (candidates.max_by_key(|&slot| leaf.key(slot)), self) {
             (None, _) => word,
@@ -126,6 +127,41 @@ impl LeafLockWord {
         match self {
             LeafLockWord::Vacancy(layout) => layout.hop_range(word, home),
             LeafLockWord::Stamped(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{Geometry, PoolLeafLayout};
+
+    /// A word of a free lock may contain anything, and the next write makes it name a slot.
+    #[test]
+    fn damaged_words_name_a_slot_after_a_write() {
+        for arrangement in [Arrangement::Hopscotch, Arrangement::Neighborhood] {
+            for leaf_span in [8, 31, 32, 33, 64, 100] {
+                let shape = PoolIndexShape {
+                    leaf_span,
+                    arrangement,
+                    ..PoolIndexShape::default()
+                };
+                let geometry = Geometry::new(shape).expect("the shape is possible");
+                let words = LeafLockWord::new(&shape);
+                let mut leaf = PoolLeaf::new(PoolLeafLayout::new(geometry));
+                let last = leaf_span - 1;
+                leaf.put(last, b"some key", b"no value");
+                let written = LeafSlotRange::new(last, 1, leaf_span);
+                for bits in (0..u64::BITS).map(|shift| u64::MAX >> 1 >> shift) {
+                    let word = LockWord::from_bits(bits);
+                    for known in [written, LeafSlotRange::new(0, leaf_span, leaf_span)] {
+                        let after = words.after_write(word, &leaf, written, known, 1);
+                        let slot = words.max_slot(after);
+                        assert!(slot < leaf_span, "{leaf_span} slots, {bits:#x}: {slot}");
+                        assert!(!after.is_locked());
+                    }
+                }
+            }
         }
     }
 }

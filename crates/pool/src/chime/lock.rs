@@ -2,6 +2,7 @@
 
 use super::BACK_OFF;
 use super::node_io::NodeAt;
+use super::recover::REPAIRS_MAX;
 use super::recovery_step::RecoveryStep;
 use super::session::ChimeSession;
 use crate::coordination::LocalLock;
@@ -76,6 +77,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         };
         // Once the session is not valid the memory of the node may be reused, lock included.
         self.renew().await?;
+        let mut forwards = 0;
         let leased = loop {
             // Asked in each turn, because a client that was suspended gets another number.
             let geometry = self.tree.node.geometry;
@@ -90,6 +92,12 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                 // The number was kept for much longer than a lease, so this client was suspended.
                 RedoLockOutcome::Expired => {}
                 RedoLockOutcome::Forwarded(parent) => {
+                    // Damaged words may forward in a circle.
+                    forwards += 1;
+                    if forwards > REPAIRS_MAX {
+                        return Err(PoolError::Damaged { at: node.address });
+                    }
+                    let _depth = self.begin_recovery(node.address)?;
                     // The holder of that lock has died, or is releasing this one.
                     Box::pin(self.give_back_orphan(parent, node)).await?;
                 }
@@ -108,9 +116,12 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         };
         // The record is repeated already. A step that its note names is not part of it, and must be
         // made before others see the lock free.
+        let key_bytes = self.tree.leaves.geometry().shape().key_bytes;
         if let Some(record) = lock.redone()
-            && let Some(note) = RecoveryStep::decode(&record.note)
+            && let Some(note) = RecoveryStep::decode(&record.note, key_bytes)
         {
+            // The step may meet further abandoned locks.
+            let _depth = self.begin_recovery(node.address)?;
             Box::pin(self.resume(node.address, note, &lock)).await?;
         }
         Ok(lock)
@@ -166,6 +177,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             swap_mask: u64::MAX,
         };
         let mut sleep = FIRST_SLEEP;
+        let mut patience = self.patience();
         loop {
             let began = self.tree.endpoint.now();
             let found = swap_and_read(&self.tree.endpoint, node.lock(), swap, reads).await?;
@@ -177,6 +189,9 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                     leased: None,
                     turn: None,
                 });
+            }
+            if patience.has_ended(&self.tree.endpoint) {
+                self.wait_again(&mut patience, node.address)?;
             }
             let wait = match &self.tree.back_off {
                 Some(back_off) => back_off.next(&mut sleep, self.tree.endpoint.now() - began),

@@ -11,7 +11,7 @@
 use super::lock::{ChimeLockWrites, ChimeNodeLock};
 use super::node_io::{Buffers, NodeAt};
 use super::recovery_step::{Children, RecoveryStep};
-use super::root::ChimeRoot;
+use super::root::{ChimeRoot, NODE_MAX};
 use super::route::LevelSearchResult;
 use super::session::ChimeSession;
 use crate::cache::CacheableNode;
@@ -271,6 +271,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         // The former root becomes invalid in the record that names the swing of the root word. So
         // if this client dies between the two, another makes the swing.
         let child = node.leftmost();
+        check_root(child, root.address)?;
         node.set_valid(false);
         node.count_node_write();
         let writes = self.internal_writes(root.address, &node);
@@ -293,13 +294,16 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         Ok(false)
     }
 
-    /// Makes a child of the root the root, unless another node is the root already.
+    /// Makes a child of the root the root, unless another node is the root already. The root is no
+    /// leaf.
     pub(super) async fn swing_root(
         &self,
         former: ChimeRoot,
         child: GlobalAddress,
         lock: &ChimeNodeLock<'_>,
     ) -> Result<(), PoolError> {
+        check_root(child, former.address)?;
+        debug_assert!(former.level > 1, "a note of another level names no step");
         let root = ChimeRoot {
             level: former.level - 1,
             address: child,
@@ -387,6 +391,14 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             self.internal_at(address)
         }
     }
+}
+
+/// Refuses a child of the node at `of` that the root word cannot name: a damaged pointer.
+fn check_root(child: GlobalAddress, of: GlobalAddress) -> Result<(), PoolError> {
+    if child.node().0 > NODE_MAX {
+        return Err(PoolError::Damaged { at: of });
+    }
+    Ok(())
 }
 
 /// Two adjacent children of a node.

@@ -54,6 +54,7 @@ use leaf_lock_word::LeafLockWord;
 use nearfield_fabric::recovery::lease::BackOff;
 use nearfield_fabric::{Endpoint, FabricArena, GlobalAddress, LINE_BYTES, NodeId, WORD_BYTES};
 use owner::Owner;
+use root::NODE_MAX;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,11 +93,25 @@ pub struct ChimeTree<E> {
 
 /// The size of a client's chunks of a node's memory, in bytes.
 const CHUNK_BYTES: u64 = 1 << 16;
+/// Time after which a client takes another for dead if locks have no leases. Nothing repairs what
+/// that has left, but an operation that finds damaged memory ends.
+const LEASELESS_PATIENCE: Duration = Duration::from_secs(1);
 /// Delay until a client tries a held lock again: about a round trip.
 const BACK_OFF: Duration = Duration::from_micros(2);
 /// Maximum of that delay for a client that [backs off](ChimeOptions::backs_off): as for a lock with
 /// a lease of 10 ms.
 const BACK_OFF_MAX: Duration = Duration::from_micros(625);
+
+/// Refuses memory nodes with numbers that do not fit into the root word.
+fn check_nodes(nodes: &[NodeId]) -> Result<(), PoolError> {
+    let beyond = nodes.iter().find(|node| node.0 > NODE_MAX);
+    beyond.map_or(Ok(()), |&node| {
+        Err(PoolError::Node {
+            node,
+            max: NODE_MAX,
+        })
+    })
+}
 
 impl<E: Endpoint> ChimeTree<E> {
     /// Creates an empty tree. Its root is found by the line at `root`, which is outside the
@@ -111,6 +126,7 @@ impl<E: Endpoint> ChimeTree<E> {
         root: GlobalAddress,
         node: Arc<ChimeComputeNode>,
     ) -> Result<ChimeTree<E>, PoolError> {
+        check_nodes(nodes)?;
         // The header comes first, because `open` refuses memory without one, and the root is made
         // by a session of the opened tree.
         let header = ChimeHeaderAddress::new(root, nodes);
@@ -123,13 +139,15 @@ impl<E: Endpoint> ChimeTree<E> {
     /// Opens a tree that was created with the same sizes, for one client of a compute node.
     ///
     /// # Errors
-    /// `Format` and `NoIndex` if there is another index or none, and the nodes' errors.
+    /// `Format` and `NoIndex` if there is another index or none, `Node` if there are more memory
+    /// nodes than the root can name, and the nodes' errors.
     pub async fn open(
         endpoint: E,
         nodes: &[NodeId],
         root: GlobalAddress,
         node: Arc<ChimeComputeNode>,
     ) -> Result<ChimeTree<E>, PoolError> {
+        check_nodes(nodes)?;
         let header = ChimeHeaderAddress::new(root, nodes);
         header.check(&endpoint, node.geometry.shape()).await?;
         let (owner, lease) = match node.options.locks {

@@ -92,7 +92,7 @@ pub enum Speculation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChimeLockKind {
     /// Locks of one bit without a lease, as in CHIME's paper. The lock of a dead client stays held,
-    /// and its data stay as they are.
+    /// and its data stay as they are: operations that wait for them end with `Damaged` after 16 s.
     Spinning,
     /// Locks with this lease. When it has expired, other clients take the lock over, and finish its
     /// change ([`redo`](nearfield_fabric::recovery::redo)).

@@ -1,21 +1,22 @@
 //! Recovery of an operation that finds a node half written, or makes no progress, because a client
 //! has died.
 
+use super::LEASELESS_PATIENCE;
 use super::node_io::NodeAt;
 use super::session::ChimeSession;
 use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress};
+use std::cell::Cell;
 use std::time::Duration;
 
-/// The time for which an operation assumes that clients that block it are alive. Without leases,
-/// forever.
+/// The time for which an operation assumes that clients that block it are alive.
 pub(super) struct Patience {
-    until: Option<Duration>,
+    until: Duration,
 }
 
 impl Patience {
     pub fn has_ended(&self, endpoint: &impl Endpoint) -> bool {
-        self.until.is_some_and(|until| endpoint.now() > until)
+        endpoint.now() > self.until
     }
 }
 
@@ -26,7 +27,20 @@ pub(super) const WAY_NODES_MAX: usize = 512;
 /// Maximum number of repairs of an operation, each after a lease in which it made no progress.
 /// Memory that is still no index then will never be one: one repair completes what a dead client
 /// has left.
-const REPAIRS_MAX: u32 = 16;
+pub(super) const REPAIRS_MAX: u32 = 16;
+
+/// Maximum number of abandoned locks of which each is met in the recovery of the one before:
+/// those of a node and of its ancestors, of which no tree has as many.
+const RECOVERIES_MAX: u32 = 32;
+
+/// A recovery of an abandoned lock.
+pub(super) struct RecoveryDepth<'s>(&'s Cell<u32>);
+
+impl Drop for RecoveryDepth<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
 
 impl<E: Endpoint> ChimeSession<'_, E> {
     /// Begins another wait of an operation that found no route past `at`.
@@ -46,6 +60,20 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         }
         *patience = self.patience();
         Ok(())
+    }
+
+    /// Begins the recovery of an abandoned lock of the node at `at`, which may be met in that of
+    /// another.
+    ///
+    /// # Errors
+    /// `Damaged` if too many have begun and not ended.
+    pub(super) fn begin_recovery(&self, at: GlobalAddress) -> Result<RecoveryDepth<'_>, PoolError> {
+        let depth = self.recoveries.get();
+        if depth >= RECOVERIES_MAX {
+            return Err(PoolError::Damaged { at });
+        }
+        self.recoveries.set(depth + 1);
+        Ok(RecoveryDepth(&self.recoveries))
     }
 
     /// Takes the lock of a leaf and releases it. Taking it finishes the change of a dead client.
@@ -80,9 +108,12 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     }
 
     pub(super) fn patience(&self) -> Patience {
-        let lease = self.tree.owner.is_some().then_some(self.tree.lease);
+        let lease = match self.tree.owner {
+            Some(_) => self.tree.lease,
+            None => LEASELESS_PATIENCE,
+        };
         Patience {
-            until: lease.map(|lease| self.tree.endpoint.now() + lease),
+            until: self.tree.endpoint.now() + lease,
         }
     }
 

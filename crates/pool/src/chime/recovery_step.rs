@@ -1,6 +1,8 @@
 //! The step that remains after a recorded change, for a client that takes the lock over.
 
+use super::root::LEVEL_MAX;
 use crate::layout::internal::address;
+use crate::layout::is_empty_key;
 use nearfield_fabric::GlobalAddress;
 
 /// A further task under a lock before its release.
@@ -73,12 +75,20 @@ impl RecoveryStep {
         bytes
     }
 
-    /// Decodes a step; returns `None` if there is no task.
-    pub fn decode(bytes: &[u8]) -> Option<RecoveryStep> {
+    /// Decodes a step of a tree with keys of this length; returns `None` if there is no task.
+    pub fn decode(bytes: &[u8], key_bytes: usize) -> Option<RecoveryStep> {
         // A record may hold anything, so a note that is no step names none.
         let (&[kind, level], rest) = bytes.split_first_chunk()?;
         let (first, rest) = rest.split_at_checked(ADDRESS_BYTES)?;
         let first = address(first);
+        // A division and a merge change the level above, and a lowered root the one below.
+        let levels = match kind {
+            LOWERED => 2..=LEVEL_MAX,
+            _ => 1..=LEVEL_MAX - 1,
+        };
+        if !levels.contains(&level) {
+            return None;
+        }
         let children = || {
             Some(Children {
                 level,
@@ -87,11 +97,16 @@ impl RecoveryStep {
             })
         };
         match kind {
-            DIVIDED => Some(RecoveryStep::Divided(ChimeNodeDivision {
-                level,
-                separator: rest.into(),
-                right: first,
-            })),
+            DIVIDED => {
+                let is_key = rest.len() == key_bytes && !is_empty_key(rest);
+                is_key.then(|| {
+                    RecoveryStep::Divided(ChimeNodeDivision {
+                        level,
+                        separator: rest.into(),
+                        right: first,
+                    })
+                })
+            }
             CHILDREN => Some(RecoveryStep::Children(children()?)),
             MERGED => Some(RecoveryStep::Merged(children()?)),
             LOWERED => Some(RecoveryStep::Lowered {
@@ -131,10 +146,51 @@ mod tests {
         ];
         for note in notes {
             let bytes = note.encode();
-            assert_eq!(RecoveryStep::decode(&bytes[..9]), None);
-            assert_eq!(RecoveryStep::decode(&bytes), Some(note));
+            assert_eq!(RecoveryStep::decode(&bytes[..9], 9), None);
+            assert_eq!(RecoveryStep::decode(&bytes, 9), Some(note));
         }
-        assert_eq!(RecoveryStep::decode(&[]), None);
-        assert_eq!(RecoveryStep::decode(&[9; 20]), None);
+        assert_eq!(RecoveryStep::decode(&[], 9), None);
+        assert_eq!(RecoveryStep::decode(&[9; 20], 9), None);
+    }
+
+    /// Levels and separators that no tree has would lead to a step that no client can make.
+    #[test]
+    fn notes_of_impossible_steps_name_none() {
+        let right = GlobalAddress::new(NodeId(7), 64);
+        let divided = |level, separator: &[u8]| {
+            RecoveryStep::Divided(ChimeNodeDivision {
+                level,
+                separator: separator.into(),
+                right,
+            })
+        };
+        let merged = |level| {
+            RecoveryStep::Merged(Children {
+                level,
+                left: right,
+                right,
+            })
+        };
+        let lowered = |level| RecoveryStep::Lowered {
+            level,
+            child: right,
+        };
+        for note in [
+            divided(0, b"eight by"),
+            divided(LEVEL_MAX, b"eight by"),
+            divided(u8::MAX, b"eight by"),
+            divided(1, b"seven b"),
+            divided(1, b"nine byte"),
+            divided(1, &[0; 8]),
+            merged(0),
+            merged(u8::MAX),
+            lowered(0),
+            lowered(1),
+            lowered(LEVEL_MAX + 1),
+        ] {
+            assert_eq!(RecoveryStep::decode(&note.encode(), 8), None, "{note:?}");
+        }
+        let last = lowered(LEVEL_MAX);
+        assert_eq!(RecoveryStep::decode(&last.encode(), 8), Some(last));
     }
 }

@@ -6,6 +6,12 @@ use crate::error::PoolError;
 use crate::layout::{InternalNode, PoolLeaf};
 use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress, NodeId};
 
+/// The greatest number of a memory node that a root word can hold.
+pub(super) const NODE_MAX: u16 = 0xff;
+/// The greatest level of a node. A tree with two children for each node would have had to fill all
+/// memory to grow so high.
+pub(super) const LEVEL_MAX: u8 = 64;
+
 /// The root's level and address, in one word: 8 bits of level, 8 of the node's number and 48 of the
 /// offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +22,7 @@ pub(super) struct ChimeRoot {
 
 impl ChimeRoot {
     fn from_word(word: u64) -> ChimeRoot {
-        let node = NodeId((word >> 48 & 0xff) as u16);
+        let node = NodeId((word >> 48) as u16 & NODE_MAX);
         ChimeRoot {
             level: (word >> 56) as u8,
             address: GlobalAddress::new(node, word & ((1 << 48) - 1)),
@@ -24,7 +30,7 @@ impl ChimeRoot {
     }
 
     pub(super) fn to_word(self) -> u64 {
-        let node = u64::from(self.address.node().0) & 0xff;
+        let node = u64::from(self.address.node().0 & NODE_MAX);
         u64::from(self.level) << 56 | node << 48 | self.address.offset()
     }
 }
@@ -44,10 +50,20 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         Ok(self.tree.endpoint.write(self.tree.root, &word).await?)
     }
 
+    /// Reads the root.
+    ///
+    /// # Errors
+    /// `Damaged` if no tree has a root of that level, and the nodes' errors.
     pub(super) async fn read_root(&self) -> Result<ChimeRoot, PoolError> {
         let mut word = [0; 8];
         self.tree.endpoint.read(self.tree.root, &mut word).await?;
-        Ok(ChimeRoot::from_word(u64::from_le_bytes(word)))
+        let root = ChimeRoot::from_word(u64::from_le_bytes(word));
+        // All levels of a search count down from this one.
+        if (1..=LEVEL_MAX).contains(&root.level) {
+            Ok(root)
+        } else {
+            Err(PoolError::Damaged { at: self.tree.root })
+        }
     }
 
     /// Puts a root above `former`, which was divided at `separator`; returns false if that is no

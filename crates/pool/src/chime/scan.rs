@@ -134,6 +134,11 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             if scan.is_done() {
                 return Ok(true);
             }
+            // The bounds of a damaged parent may lead back, and so in a circle.
+            if bound <= scan.from {
+                self.forget(&way);
+                return Ok(false);
+            }
             // The bound is the least key that may be right of this leaf, also if this leaf is
             // empty.
             scan.from = bound;

@@ -109,6 +109,11 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             };
         let leaves = self.read_leaves(&ways).await?;
         for ((way, least), leaf) in ways.into_iter().zip(bounds).zip(leaves) {
+            // The bounds of a damaged parent may lead back, and so in a circle.
+            if least > scan.from {
+                self.forget(&way);
+                return Ok(true);
+            }
             // A leaf that was divided has its greatest keys in the new siblings, which come first.
             let Some(leaves) = self.follow(&way, leaf).await? else {
                 self.forget(&way);

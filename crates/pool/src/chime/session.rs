@@ -31,6 +31,8 @@ pub struct ChimeSession<'t, E> {
     changed: Cell<bool>,
     /// Number of leases that it has waited for since it made progress.
     pub(super) repairs: Cell<u32>,
+    /// Number of recoveries of abandoned locks that have begun and not ended.
+    pub(super) recoveries: Cell<u32>,
 }
 
 impl<E: Endpoint> ChimeTree<E> {
@@ -50,6 +52,7 @@ impl<E: Endpoint> ChimeTree<E> {
             guard: epochs.map(|epochs| epochs.enter()),
             changed: Cell::new(false),
             repairs: Cell::new(0),
+            recoveries: Cell::new(0),
         })
     }
 

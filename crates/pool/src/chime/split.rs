@@ -9,7 +9,7 @@ use super::session::ChimeSession;
 use crate::cache::CacheableNode;
 use crate::error::PoolError;
 use crate::hopscotch;
-use crate::layout::{InternalNode, PoolLeaf};
+use crate::layout::{InternalNode, PoolLeaf, is_empty_key};
 use nearfield_fabric::{Endpoint, GlobalAddress};
 
 impl<E: Endpoint> ChimeSession<'_, E> {
@@ -33,8 +33,10 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         } else {
             &mut other
         };
-        let inserted = hopscotch::insert(half, self.tree.leaves.all_slots(key), key, value);
-        debug_assert!(inserted.is_ok(), "the separator makes room");
+        // The separator makes room, unless damage has put one key into several slots.
+        if hopscotch::insert(half, self.tree.leaves.all_slots(key), key, value).is_err() {
+            return Err(PoolError::Damaged { at: address });
+        }
         debug_assert_eq!(
             leaf.sibling(0),
             right,
@@ -173,6 +175,10 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         let right = self.allocate(self.internal_at(GlobalAddress::NULL)).await?;
         let level = node.level();
         let mut half = node.split(right);
+        // A damaged node may have unused entries among the others.
+        if is_empty_key(&half.separator) {
+            return Err(PoolError::Damaged { at: address });
+        }
         let target = if *child.separator < *half.separator {
             &mut node
         } else {

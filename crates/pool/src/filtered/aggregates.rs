@@ -30,8 +30,9 @@ impl ScanAggregates {
 
     /// Adds the values of others.
     pub(crate) fn join(&mut self, others: &ScanAggregates) {
-        self.count += others.count;
-        self.sum += others.sum;
+        // Memory nodes report these numbers, and may be wrong.
+        self.count = self.count.saturating_add(others.count);
+        self.sum = self.sum.saturating_add(others.sum);
         self.min = self.min.into_iter().chain(others.min).min();
         self.max = self.max.into_iter().chain(others.max).max();
     }

@@ -218,6 +218,10 @@ impl LeafProgramBuilder {
     fn check_room(&mut self, stops: &LeafProgramLabels) {
         if self.walk == ScanResultKind::Entries {
             self.get(R4, COUNT);
+            debug_assert!(
+                self.places.span <= LIST_MAX,
+                "an empty list has room for a leaf"
+            );
             // Checked before a leaf is read, because one that does not fit is read again by the
             // next run.
             let most = LIST_MAX.saturating_sub(self.places.span);

@@ -17,7 +17,7 @@ use super::aggregates::ScanAggregates;
 use super::code::{LeafFieldOffsets, LeafProgramBuilder};
 use super::filter::WrappingNumberRange;
 use super::range::WordRange;
-use super::scratchpad::{self, CHANGED, FULL, LEAF, LEAVES, LIST, STAGE, STOP};
+use super::scratchpad::{self, CHANGED, FULL, LEAF, LEAVES, LIST, LIST_MAX, STAGE, STOP};
 use crate::canary::Check;
 use crate::layout::PoolLeafLayout;
 use nearfield_fabric::GlobalAddress;
@@ -110,13 +110,16 @@ impl LeafPrograms {
 }
 
 impl LeafProgram {
-    /// Creates the program for leaves of a layout; returns `None` if entries are not words, or a
-    /// group does not fit one load.
+    /// Creates the program for leaves of a layout; returns `None` if entries are not words, a group
+    /// does not fit one load, or the entries of a leaf do not fit a list.
     fn new(
         layout: &PoolLeafLayout,
         protection: Protection,
         walk: ScanResultKind,
     ) -> Option<LeafProgram> {
+        if walk == ScanResultKind::Entries && layout.span() > LIST_MAX {
+            return None;
+        }
         let places = LeafFieldOffsets::new(layout, protection)?;
         let scratchpad = match walk {
             ScanResultKind::Aggregates => 8 * LIST,
@@ -146,7 +149,7 @@ impl LeafProgram {
         selected: WrappingNumberRange,
     ) -> TraversalQuery {
         let words = scratchpad::initial(keys, selected);
-        TraversalQuery::new(&self.program, leaf.to_bits() + self.start, &words)
+        TraversalQuery::new(&self.program, leaf.plus(self.start).to_bits(), &words)
     }
 
     /// Returns the point at which a run ended.
@@ -182,5 +185,27 @@ impl LeafProgram {
     /// Returns the selected keys and values in them.
     pub fn entries(outcome: &TraversalOutcome) -> impl Iterator<Item = (u64, u64)> + '_ {
         scratchpad::entries(outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{Geometry, PoolIndexShape};
+
+    /// A list that has no room for the entries of a leaf would lose some of them.
+    #[test]
+    fn leaves_that_do_not_fit_a_list_have_no_program_for_one() {
+        for (leaf_span, fits) in [(240, true), (248, false), (512, false)] {
+            let shape = PoolIndexShape {
+                leaf_span,
+                ..PoolIndexShape::default()
+            };
+            let layout = PoolLeafLayout::new(Geometry::new(shape).expect("the shape is possible"));
+            let programs = LeafPrograms::new(layout, Some(Protection::Counter));
+            let list = programs.get(ScanResultKind::Entries);
+            assert_eq!(list.is_some(), fits, "{leaf_span} slots");
+            assert!(programs.get(ScanResultKind::Aggregates).is_some());
+        }
     }
 }

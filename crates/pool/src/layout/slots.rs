@@ -68,7 +68,8 @@ impl LeafSlotRange {
 
     /// Returns true for the slots of the run.
     pub fn contains(&self, slot: usize) -> bool {
-        self.distance(slot) < self.count
+        // Distances wrap, and a number that was read from memory may be of no slot.
+        slot < self.span && self.distance(slot) < self.count
     }
 
     /// Returns the slots, in order.
@@ -110,6 +111,8 @@ mod tests {
             LeafSlotRange::new(5, 6, 8).around(&[2, 6]),
             LeafSlotRange::new(6, 5, 8)
         );
+        let wrapping = LeafSlotRange::new(6, 4, 8);
+        assert!(wrapping.contains(1) && !wrapping.contains(9) && !wrapping.contains(14));
         assert_eq!(LeafSlotRange::new(6, 4, 8).ranges(), (6..8, Some(0..2)));
         assert_eq!(LeafSlotRange::new(4, 4, 8).ranges(), (4..8, None));
     }

@@ -423,7 +423,10 @@ impl<'b, F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, 'b, F, E> {
             _ => return Ok(Vec::new()),
         };
         match range {
-            Some(range) => self.client.scan(&range, limit, direction).await,
+            Some(range) => {
+                let scan = self.client.scan(&range, limit, direction).await;
+                scan.map(|(entries, _)| entries)
+            }
             None => Ok(Vec::new()),
         }
     }

@@ -18,6 +18,9 @@ use std::time::Duration;
 const CHUNK_BYTES: u64 = 1 << 18;
 /// Maximum number of blocks that are read by one post.
 const READS_MAX: usize = 64;
+/// Number of bytes up to which several blocks are read by one post. Buffers are allocated before a
+/// node refuses to read a block of a damaged length.
+const READ_BYTES_MAX: u64 = 1 << 26;
 /// Maximum number of unpublished blocks that a client keeps.
 const SPARE_MAX: usize = 64;
 /// Number of bytes up to which a value's memory is in whole lines; longer ones have eighths of a
@@ -124,6 +127,21 @@ fn memory_bytes(bytes: u32) -> u64 {
     memory
 }
 
+/// Returns how many of these blocks, at least one, are read by one post.
+fn read_together(blocks: &[StoreValueBlock]) -> usize {
+    let mut bytes = 0;
+    let fits = |block: &&StoreValueBlock| {
+        bytes += u64::from(block.bytes);
+        bytes <= READ_BYTES_MAX
+    };
+    blocks
+        .iter()
+        .take(READS_MAX)
+        .take_while(fits)
+        .count()
+        .max(1)
+}
+
 impl ValueBlockAllocator {
     pub fn new(nodes: &[NodeId], memory: Option<Arc<BlockMemory>>) -> ValueBlockAllocator {
         ValueBlockAllocator {
@@ -201,30 +219,35 @@ impl ValueBlockAllocator {
         endpoint: &impl Endpoint,
         block: StoreValueBlock,
     ) -> Result<Vec<u8>, PoolError> {
+        block.check()?;
         let mut bytes = vec![0; block.bytes as usize];
         endpoint.read(block.address, &mut bytes).await?;
         Ok(bytes)
     }
 
-    /// Reads values. One round trip for every 64.
+    /// Reads values. One round trip for every 64, or for fewer if they are long.
     pub async fn read_all(
         &self,
         endpoint: &impl Endpoint,
         blocks: &[StoreValueBlock],
     ) -> Result<Vec<Vec<u8>>, PoolError> {
-        let buffers = blocks.iter().map(|block| vec![0; block.bytes as usize]);
-        let mut buffers: Vec<Vec<u8>> = buffers.collect();
-        for (blocks, buffers) in blocks.chunks(READS_MAX).zip(buffers.chunks_mut(READS_MAX)) {
-            let reads = blocks
-                .iter()
-                .zip(buffers)
-                .map(|(block, into)| FabricVerb::Read {
-                    from: block.address,
-                    into,
-                });
+        let mut values = Vec::with_capacity(blocks.len());
+        while let Some(rest) = blocks.get(values.len()..).filter(|rest| !rest.is_empty()) {
+            let together = read_together(rest);
+            let mut buffers = Vec::with_capacity(together);
+            for block in &rest[..together] {
+                block.check()?;
+                buffers.push(vec![0; block.bytes as usize]);
+            }
+            let reads = rest.iter().zip(&mut buffers);
+            let reads = reads.map(|(block, into)| FabricVerb::Read {
+                from: block.address,
+                into,
+            });
             endpoint.post(&mut reads.collect::<Vec<_>>()).await?;
+            values.extend(buffers);
         }
-        Ok(buffers)
+        Ok(values)
     }
 
     /// Takes back an unpublished block.
@@ -253,6 +276,10 @@ impl ValueBlockAllocator {
         let (Some(memory), Some(guard)) = (&self.memory, &reading.0) else {
             return Ok(());
         };
+        if block.check().is_err() {
+            // No client has allocated it.
+            return Ok(());
+        }
         // The slot was changed under a guard of the tree. If the guard of blocks was lost
         // meanwhile, its epoch may have ended long ago, while others still read the block in
         // theirs.
@@ -271,7 +298,32 @@ impl ValueBlockAllocator {
 
 #[cfg(test)]
 mod tests {
-    use super::memory_bytes;
+    use super::*;
+
+    /// A scan of damaged slots would otherwise allocate gigabytes for each before it reads one.
+    #[test]
+    fn few_long_blocks_are_read_together() {
+        let block = |bytes| StoreValueBlock {
+            address: GlobalAddress::new(NodeId(0), 4096),
+            bytes,
+        };
+        let together = |lengths: &[u32]| {
+            let blocks: Vec<_> = lengths.iter().map(|&bytes| block(bytes)).collect();
+            read_together(&blocks)
+        };
+        assert_eq!(together(&[1000; 100]), 64);
+        assert_eq!(together(&[1000; 10]), 10);
+        assert_eq!(together(&[1 << 24; 10]), 4);
+        assert_eq!(together(&[u32::MAX; 10]), 1);
+        assert_eq!(together(&[7, u32::MAX, 7]), 1);
+        assert!(block(512 << 20).check().is_ok() && block(0).check().is_ok());
+        assert!(block(u32::MAX).check().is_err());
+        for offset in [0, 4097] {
+            let address = GlobalAddress::new(NodeId(0), offset);
+            let error = StoreValueBlock { address, bytes: 7 }.check();
+            assert_eq!(error, Err(PoolError::Damaged { at: address }));
+        }
+    }
 
     #[test]
     fn lengths_waste_little_and_have_few_classes() {

@@ -91,12 +91,6 @@ impl SlotRange {
     pub fn slots(&self) -> (&[u8], &[u8]) {
         (&self.low, &self.high)
     }
-
-    /// Returns the rest behind a key; `None` if nothing is left.
-    pub fn behind_key(&self, codec: &Codec, key: &[u8]) -> Option<SlotRange> {
-        let (low, high) = (codec.encode_key(key).next()?, self.high.clone());
-        (low[..] <= high[..]).then_some(SlotRange { low, high })
-    }
 }
 
 impl<E: Endpoint> PoolStoreClient<E> {
@@ -166,18 +160,19 @@ impl<E: Endpoint> PoolStoreClient<E> {
         }
     }
 
-    /// Returns the first `limit` entries of a range, from the end where `direction` begins.
+    /// Returns the first `limit` entries of a range, from the end where `direction` begins, and the
+    /// rest of the range; `None` if nothing is left.
     pub async fn scan(
         &self,
         range: &SlotRange,
         limit: usize,
         direction: ScanDirection,
-    ) -> Result<Vec<Entry>, PoolError> {
+    ) -> Result<(Vec<Entry>, Option<SlotRange>), PoolError> {
         let mut entries = Vec::new();
         let mut piece = PIECE_MIN;
         let mut rest = Some(range.clone());
-        while let Some(range) = rest
-            && entries.len() < limit
+        while entries.len() < limit
+            && let Some(range) = rest.take()
         {
             let wanted = piece.min(limit - entries.len());
             let mut found = self.piece_with_values(&range, wanted, direction).await?;
@@ -189,7 +184,7 @@ impl<E: Endpoint> PoolStoreClient<E> {
             let length = self.codec.decode_key(key).len();
             key.truncate(length);
         }
-        Ok(entries)
+        Ok((entries, rest))
     }
 
     /// Reads a piece, with values in place of slots.

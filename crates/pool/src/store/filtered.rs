@@ -148,10 +148,7 @@ impl<E: Endpoint> PoolStoreClient<E> {
             let rest = rest.map(|rest| SlotRange::of_slots(&rest.low, &rest.high));
             return Ok((entries, rest));
         }
-        let mut entries = self.scan(range, READ, ScanDirection::Ascending).await?;
-        let is_all = entries.len() < READ;
-        let last = entries.last().filter(|_| !is_all);
-        let rest = last.and_then(|(last, _)| range.behind_key(&self.codec, last));
+        let (mut entries, rest) = self.scan(range, READ, ScanDirection::Ascending).await?;
         entries.retain(|(_, value)| filter.matches(number(value)));
         Ok((entries, rest))
     }

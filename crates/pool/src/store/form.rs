@@ -12,8 +12,9 @@
 //! no other fields.
 
 use super::StoreOptions;
-use nearfield_core::{ByteStrings, EntryForm, Words};
-use nearfield_fabric::GlobalAddress;
+use crate::error::PoolError;
+use nearfield_core::{ByteStrings, EntryForm, MAX_VALUE_BYTES, Words};
+use nearfield_fabric::{GlobalAddress, LINE_BYTES};
 
 /// The length of a word in bytes.
 const WORD: usize = 8;
@@ -96,6 +97,24 @@ pub(super) struct StoreValueBlock {
     pub bytes: u32,
 }
 
+impl StoreValueBlock {
+    /// Refuses a block that no client has written: the slot that refers to it is damaged.
+    ///
+    /// # Errors
+    /// `Damaged`.
+    pub fn check(self) -> Result<(), PoolError> {
+        let StoreValueBlock { address, bytes } = self;
+        let is_one = !address.is_null()
+            && address.offset().is_multiple_of(LINE_BYTES)
+            && bytes as usize <= MAX_VALUE_BYTES;
+        if is_one {
+            Ok(())
+        } else {
+            Err(PoolError::Damaged { at: address })
+        }
+    }
+}
+
 /// The value in a slot, or the block that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StoreSlotValue<'s> {
@@ -169,6 +188,10 @@ impl Codec {
     /// Returns the key that a slot's key stands for.
     pub fn decode_key<'s>(&self, slot: &'s [u8]) -> &'s [u8] {
         let (key, suffix) = slot.split_at(self.key_bytes_max);
+        if self.word_suffix().is_some() {
+            // All words have one length, whatever the suffix is.
+            return key;
+        }
         let suffix = suffix
             .iter()
             .fold(0, |all, &byte| all << 8 | usize::from(byte));
@@ -363,6 +386,10 @@ mod tests {
             assert_eq!(slot.len(), codec.slot_value_bytes());
         }
         let words = Codec::new::<Words>(&StoreOptions::default());
+        for suffix in [0, 1, 9, 255] {
+            let slot = [&7_u64.to_be_bytes()[..], &[suffix]].concat();
+            assert_eq!(Words::key_of(words.decode_key(&slot)), 7);
+        }
         let slot = words.encode_inline(&Words::value_bytes(u64::MAX));
         assert_eq!(
             words.decode_value(&slot),

@@ -23,8 +23,10 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
     /// one is not read, nor is a word that this process has put recently.
     ///
     /// # Errors
-    /// `KeyTooLong`, `OutOfMemory`, `Unreachable` if nothing was changed, `Unknown`.
+    /// `KeyTooLong`, `ValueTooLong`, `OutOfMemory`, `Unreachable` if nothing was changed,
+    /// `Unknown`.
     pub fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), OperationError> {
+        F::check(key, Some(value))?;
         let (key, value) = (F::key_bytes(key), F::value_bytes(value));
         let (key, value) = (key.as_ref(), value.as_ref());
         let limit = self.codec.key_bytes_max;

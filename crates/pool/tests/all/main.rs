@@ -5,6 +5,7 @@
 
 mod coordination;
 mod costs;
+mod damaged;
 mod filtered;
 mod load;
 mod model;

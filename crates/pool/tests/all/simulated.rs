@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 /// Returns all steps from Sherman to CHIME, and ours.
-fn steps() -> Vec<ChimeOptions> {
+pub fn steps() -> Vec<ChimeOptions> {
     let (sherman, chime) = (ChimeOptions::sherman(), chime());
     let fences = |metadata, vacancy_bitmap| ChimeOptions {
         shape: PoolIndexShape {
@@ -222,6 +222,29 @@ fn faults_are_found() {
         let failure = (0..300).find_map(|seed| run(seed, &plan, &system).err());
         assert!(failure.is_some(), "{fault:?}");
     }
+}
+
+/// The word of the root has eight bits for the number of a node.
+#[test]
+fn nodes_that_the_root_cannot_name_are_refused() {
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(1, network, Delivery::Whole);
+    let nodes: Vec<_> = (0..257).map(|_| simulation.add_node(1 << 18)).collect();
+    let endpoint = simulation.endpoint(0);
+    simulation.spawn(0, async move {
+        let create = async |count: usize| {
+            let node = compute_node(nearfield());
+            let tree = ChimeTree::create(endpoint.clone(), &nodes[..count], INDEX_ROOT, node);
+            tree.await.map(drop)
+        };
+        let refused = PoolError::Node {
+            node: nodes[256],
+            max: 255,
+        };
+        assert_eq!(create(257).await, Err(refused));
+        assert_eq!(create(256).await, Ok(()));
+    });
+    assert_eq!(simulation.run(), 0);
 }
 
 /// Compares random operations of one client with a `BTreeMap`.

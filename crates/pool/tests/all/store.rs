@@ -137,6 +137,11 @@ fn what_is_too_long_is_refused_and_changes_nothing() {
             .update(b"abcdef", None, b"2")
             .map(|(_, before)| before),
     );
+    let limit = nearfield_core::MAX_VALUE_BYTES;
+    match store.put(b"abcde", &vec![0; limit + 1]) {
+        Err(OperationError::ValueTooLong { length, .. }) => assert_eq!(length, limit + 1),
+        other => panic!("{other:?}"),
+    }
     let huge = vec![7; 100 << 20];
     match store.insert(b"abcde", &huge) {
         Err(OperationError::OutOfMemory { what }) => {

@@ -286,6 +286,10 @@ fn bytes_of_any_kind_are_read_without_a_panic() {
             if let NeighborhoodLookup::Found(slot) = hopscotch::lookup(&leaf, &key) {
                 hopscotch::remove(&mut leaf, slot);
             }
+            let mut left = leaf.clone();
+            let right = hopscotch::split(&mut left, &key, SIBLING);
+            // A key that is in several slots takes less room than before.
+            let _ = hopscotch::merge(&mut left, &right);
             let words = LockWordLayout::new(shape.leaf_span);
             words.of_leaf(&leaf);
             words.hop_range(LockWord::from_bits(rng.random()), slot);

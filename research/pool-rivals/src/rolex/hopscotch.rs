@@ -9,6 +9,7 @@
 use super::Rolex;
 use super::options::Hopscotch;
 use super::table::RolexModelTable;
+use crate::wait_limit::WaitLimit;
 use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress, NodeId};
 use nearfield_pool::hopscotch::{self, NeighborhoodLookup};
 use nearfield_pool::layout::{self, LeafSlotRange, NodeSegments, PoolLeaf, Versions};
@@ -64,6 +65,7 @@ impl<E: Endpoint> Rolex<E> {
         let mut found = self.hopscotch_locate(hopscotch, key).await?;
         // The homes' versions when the key was last not found in any leaf.
         let mut absent_at: Option<Vec<Versions>> = None;
+        let mut limit = WaitLimit::default();
         loop {
             let mut absent = Some(Vec::new());
             for part in &found.chain {
@@ -88,6 +90,7 @@ impl<E: Endpoint> Rolex<E> {
                 return Ok(None);
             }
             absent_at = absent;
+            limit.check(&self.endpoint, found.chain[0].address)?;
             let wanted = found.chain.iter().map(|part| (part.address, part.known));
             let wanted: Vec<_> = wanted.collect();
             found.chain = self.read_parts(hopscotch, &wanted).await?;
@@ -114,10 +117,11 @@ impl<E: Endpoint> Rolex<E> {
         let synonyms = read.split_off(leaves);
         // If no bound is at most the key, the leaf is the first of all.
         let place = read.iter().rposition(|part| part.bound() <= key);
-        debug_assert!(
-            place.is_some() || first == 0,
-            "a prediction is off by at most the error"
-        );
+        if first > 0 && place.is_none() {
+            // A prediction is off by at most the error, and bounds never change.
+            let at = table.address(first);
+            return Err(PoolError::Damaged { at });
+        }
         let place = place.unwrap_or(0);
         let number = first + place as u64;
         let mut chain = vec![read.swap_remove(place)];
@@ -137,6 +141,7 @@ impl<E: Endpoint> Rolex<E> {
         let Some(synonym) = found.chain.last().and_then(RolexLeafPart::synonym) else {
             return Ok(false);
         };
+        check_chain(&found.chain, synonym)?;
         let wanted = [(synonym, neighborhood(hopscotch, key))];
         found
             .chain
@@ -175,7 +180,8 @@ impl<E: Endpoint> Rolex<E> {
         };
         let mut buffers: Vec<_> = segments.iter().map(buffers).collect();
         let mut leaves: Vec<Option<PoolLeaf>> = vec![None; wanted.len()];
-        while leaves.iter().any(Option::is_none) {
+        let mut limit = WaitLimit::default();
+        while let Some(torn) = leaves.iter().position(Option::is_none) {
             let mut verbs = Vec::new();
             for (number, buffers) in buffers.iter_mut().enumerate() {
                 if leaves[number].is_some() {
@@ -193,6 +199,9 @@ impl<E: Endpoint> Rolex<E> {
                 if leaf.is_none() && read.decode(&segments[number], &wire).is_ok() {
                     *leaf = Some(read);
                 }
+            }
+            if leaves[torn].is_none() {
+                limit.check(&self.endpoint, wanted[torn].0)?;
             }
         }
         let parts = wanted.iter().zip(leaves.into_iter().flatten());
@@ -259,6 +268,7 @@ impl<E: Endpoint> Rolex<E> {
         while !wanted.is_empty() {
             debug_assert_eq!(owners.len(), wanted.len());
             let mut read = self.read_parts(hopscotch, &wanted).await?;
+            let mut limit = WaitLimit::default();
             loop {
                 let again = self.read_parts(hopscotch, &wanted).await?;
                 let before = std::mem::replace(&mut read, again);
@@ -267,6 +277,7 @@ impl<E: Endpoint> Rolex<E> {
                 if pairs.all(|(before, now)| before.leaf == now.leaf) {
                     break;
                 }
+                limit.check(&self.endpoint, wanted[0].0)?;
             }
             for (&owner, part) in owners.iter().zip(read) {
                 chains[owner].push(part);
@@ -274,6 +285,7 @@ impl<E: Endpoint> Rolex<E> {
             (owners, wanted) = (Vec::new(), Vec::new());
             for (owner, chain) in chains.iter().enumerate() {
                 if let Some(synonym) = chain.last().and_then(RolexLeafPart::synonym) {
+                    check_chain(chain, synonym)?;
                     owners.push(owner);
                     wanted.push(whole(synonym));
                 }
@@ -331,6 +343,14 @@ impl Hopscotch {
         bytes.extend(self.words.of_leaf(leaf).to_bits().to_le_bytes());
         bytes
     }
+}
+
+/// Refuses a synonym that is in a chain already: a circle, which no write of a chain makes.
+fn check_chain(chain: &[RolexLeafPart], synonym: GlobalAddress) -> Result<(), PoolError> {
+    if chain.iter().any(|part| part.address == synonym) {
+        return Err(PoolError::Damaged { at: synonym });
+    }
+    Ok(())
 }
 
 /// Returns the slots of a leaf in which a key may be.

@@ -66,9 +66,9 @@ impl<E: Endpoint> Rolex<E> {
         let outcome = self
             .place(hopscotch, held, &mut found, range, key, &value)
             .await;
-        if let Err(PoolError::Fabric(_)) = outcome {
-            // If no memory was left, nothing has been written; if a node was lost, unlocking fails
-            // as well.
+        if outcome.is_err() {
+            // If no memory was left or a leaf is damaged, nothing has been written; if a node was
+            // lost, unlocking fails as well.
             self.hopscotch_unlock(held, held.word)?;
         }
         outcome?;

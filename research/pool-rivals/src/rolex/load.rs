@@ -140,7 +140,8 @@ impl<E: Endpoint> Rolex<E> {
             RolexModelTable::encoded_bytes(&header, options).ok_or(PoolError::NoIndex { root })?;
         let mut bytes = vec![0; length];
         self.endpoint.read(address, &mut bytes).await?;
-        let table = Arc::new(RolexModelTable::decode(&bytes, options));
+        let table = RolexModelTable::decode(&bytes, options);
+        let table = Arc::new(table.ok_or(PoolError::Damaged { at: address })?);
         // Another client may have been faster, with the same table.
         Ok(Arc::clone(self.node.table.get_or_init(|| table)))
     }

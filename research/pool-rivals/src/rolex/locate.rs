@@ -4,6 +4,7 @@ use super::hopscotch::neighborhood;
 use super::leaf::RolexLeaf;
 use super::table::RolexModelTable;
 use super::{Rolex, SCAN_LEAVES};
+use crate::wait_limit::WaitLimit;
 use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress};
 use nearfield_pool::{Entry, PoolError};
 use std::ops::RangeInclusive;
@@ -40,11 +41,12 @@ impl<E: Endpoint> Rolex<E> {
         let synonyms = read.split_off(leaves);
         // If no bound is at most the key, the leaf is the first of all.
         let place = read.iter().rposition(|placed| placed.leaf.bound() <= key);
+        if first > 0 && place.is_none() {
+            // A prediction is off by at most the error, and bounds never change.
+            let at = table.address(first);
+            return Err(PoolError::Damaged { at });
+        }
         let place = place.filter(|&place| place > 0 || first > 0).unwrap_or(0);
-        debug_assert!(
-            first == 0 || read[0].leaf.bound() <= key,
-            "a prediction is off by at most the error"
-        );
         let right = read.split_off(place + 1);
         let mut chain = read.split_off(place);
         let number = first + place as u64;
@@ -142,6 +144,12 @@ impl<E: Endpoint> Rolex<E> {
         let addresses: Vec<_> = chains.iter().filter_map(next).collect();
         let read = self.read_leaves(&addresses).await?;
         for (number, placed) in missing.into_iter().zip(read) {
+            let mut chain = chains[number].iter();
+            if chain.any(|other| other.address == placed.address) {
+                // A circle, which no write of a chain makes.
+                let at = placed.address;
+                return Err(PoolError::Damaged { at });
+            }
             chains[number].push(placed);
             self.note_synonyms(first + number as u64, &chains[number]);
         }
@@ -176,7 +184,8 @@ impl<E: Endpoint> Rolex<E> {
         let bytes = self.leaves.wire_bytes();
         let mut buffer = vec![0; addresses.len() * bytes];
         let mut leaves: Vec<Option<RolexLeaf>> = vec![None; addresses.len()];
-        while leaves.iter().any(Option::is_none) {
+        let mut limit = WaitLimit::default();
+        while let Some(torn) = leaves.iter().position(Option::is_none) {
             let missing = addresses.iter().zip(&leaves);
             let missing = missing.zip(buffer.chunks_exact_mut(bytes));
             let missing = missing.filter(|((_, leaf), _)| leaf.is_none());
@@ -188,6 +197,9 @@ impl<E: Endpoint> Rolex<E> {
                 if leaf.is_none() {
                     *leaf = RolexLeaf::decode(self.leaves, wire).ok();
                 }
+            }
+            if leaves[torn].is_none() {
+                limit.check(&self.endpoint, addresses[torn])?;
             }
         }
         let placed = addresses.iter().zip(leaves.into_iter().flatten());

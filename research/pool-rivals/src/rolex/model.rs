@@ -45,6 +45,21 @@ impl Models {
         self.lines.len()
     }
 
+    /// Returns true if predictions are ranks of loaded keys: if lines begin at ascending prefixes
+    /// and ranks of loaded keys, the first at the first key, and never fall.
+    pub(super) fn are_valid(&self) -> bool {
+        let ascend = |one: &RolexModelLine, other: &RolexModelLine| {
+            one.first < other.first && one.rank < other.rank
+        };
+        let (first, last) = (self.lines.first(), self.lines.last());
+        let are_loaded = first.map_or(self.loaded == 0, |line| line.rank == 0)
+            && last.is_none_or(|line| line.rank < self.loaded);
+        // No slope is better than one that is no number.
+        are_loaded
+            && self.lines.is_sorted_by(ascend)
+            && self.lines.iter().all(|line| line.slope >= 0.0)
+    }
+
     /// Returns the range of ranks that contains the last loaded key that is at most a key of this
     /// prefix; only 0 if there is none. The range has at most twice the error and 3 ranks, except
     /// for prefixes with a vertical line. Takes time logarithmic in the number of lines.
@@ -62,6 +77,7 @@ impl Models {
             return 0..=0;
         };
         let next = self.lines.get(after).map_or(self.loaded, |line| line.rank);
+        debug_assert!(next > line.rank, "ranks ascend");
         let last = next - 1;
         if line.slope.is_infinite() {
             // A key of this prefix may be less than all that were loaded.
@@ -130,12 +146,13 @@ impl RolexModelTrainer {
         let ties = self.ties.take();
         self.include(ties);
         self.close();
-        debug_assert!(self.lines.is_sorted_by_key(|line| line.first));
-        Models {
+        let models = Models {
             lines: self.lines,
             loaded: self.pushed,
             error: self.error,
-        }
+        };
+        debug_assert!(models.are_valid());
+        models
     }
 
     /// Extends the open line to a prefix whose keys are all known now, or begins another.

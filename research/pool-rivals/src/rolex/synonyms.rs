@@ -60,6 +60,8 @@ impl Synonyms {
         let known = kept.by_bound.range::<[u8], _>(from).map(|(_, known)| known);
         let before = known.skip_while(|(leaf, _)| leaf < leaves.start());
         let within = before.take_while(|(leaf, _)| leaf <= leaves.end());
+        // Bounds were read from memory, and may be in another order than their leaves.
+        let within = within.filter(|(leaf, _)| leaf >= leaves.start());
         within.cloned().collect()
     }
 

@@ -23,6 +23,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"rolex  1");
 const HEADER_WORDS: usize = 10;
 const LINE_WORDS: usize = 3;
 pub(super) const HEADER_BYTES: usize = HEADER_WORDS * 8;
+/// Number of bytes of the longest table, which has more than 100 million lines.
+const TABLE_BYTES_MAX: u64 = 1 << 32;
 
 /// The models, and the addresses of the leaves.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,16 +101,23 @@ impl RolexModelTable {
     /// table of an index with these sizes.
     pub fn encoded_bytes(header: &[u8], options: &RolexOptions) -> Option<usize> {
         let header = words(header);
-        let [.., loaded, lines, extents] = header[..HEADER_WORDS] else {
+        let [.., loaded, lines, extents] = *header.get(..HEADER_WORDS)? else {
             return None;
         };
         // A client with other sizes or another error would read wrong leaves.
         let is_ours = header[..HEADER_WORDS - 2] == sizes(options, loaded);
-        is_ours.then_some((HEADER_WORDS + lines as usize * LINE_WORDS + extents as usize) * 8)
+        // Memory may contain anything, and all of the table is read at once.
+        let words = lines.checked_mul(LINE_WORDS as u64)?;
+        let words = words.checked_add(extents)?;
+        let bytes = words.checked_add(HEADER_WORDS as u64)?.checked_mul(8)?;
+        (is_ours && bytes <= TABLE_BYTES_MAX).then_some(bytes as usize)
     }
 
-    /// Decodes a table from all its bytes. The header must have been checked.
-    pub fn decode(bytes: &[u8], options: &RolexOptions) -> RolexModelTable {
+    /// Decodes a table from all its bytes; returns `None` if it is damaged.
+    pub fn decode(bytes: &[u8], options: &RolexOptions) -> Option<RolexModelTable> {
+        if RolexModelTable::encoded_bytes(bytes, options)? != bytes.len() {
+            return None;
+        }
         let words = words(bytes);
         let (header, rest) = words.split_at(HEADER_WORDS);
         let (lines, extents) = rest.split_at(header[HEADER_WORDS - 2] as usize * LINE_WORDS);
@@ -124,7 +133,11 @@ impl RolexModelTable {
             error: u64::from(options.error),
         };
         let extents = extents.iter().map(|&word| GlobalAddress::from_bits(word));
-        RolexModelTable::new(options, models, extents.collect())
+        let table = RolexModelTable::new(options, models, extents.collect());
+        // Any rank of the models is in a leaf of an extent.
+        let needed = table.leaves().div_ceil(table.leaves_per_extent);
+        let is_whole = table.models.are_valid() && table.extents.len() as u64 == needed;
+        is_whole.then_some(table)
     }
 }
 
@@ -164,13 +177,18 @@ mod tests {
     use super::super::model::RolexModelTrainer;
     use super::*;
     use nearfield_fabric::NodeId;
+    use nearfield_testkit::seeds;
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
 
     #[test]
     fn a_table_comes_back_and_one_of_other_sizes_is_none() {
         let options = RolexOptions::default();
         let mut trainer = RolexModelTrainer::new(options.error);
         (0..10_000_u64).for_each(|number| trainer.push(number * number));
-        let extents = [64, 1 << 40].map(|offset| GlobalAddress::new(NodeId(2), offset));
+        // 10,000 keys in leaves of 16, and 204 of these in an extent.
+        let extents = [64, 1 << 20, 1 << 30, 1 << 40];
+        let extents = extents.map(|offset| GlobalAddress::new(NodeId(2), offset));
         let table = RolexModelTable::new(&options, trainer.finish(), extents.into());
         assert!(table.models.lines() > 2);
         let bytes = table.encode(&options);
@@ -179,7 +197,7 @@ mod tests {
             RolexModelTable::encoded_bytes(header, &options),
             Some(bytes.len())
         );
-        assert_eq!(RolexModelTable::decode(&bytes, &options), table);
+        assert_eq!(RolexModelTable::decode(&bytes, &options), Some(table));
         let other = RolexOptions {
             error: 17,
             ..options.clone()
@@ -189,6 +207,53 @@ mod tests {
             RolexModelTable::encoded_bytes(&[0; HEADER_BYTES], &options),
             None
         );
+    }
+
+    /// A table with any damaged word is refused, or leads every key to leaves that exist.
+    #[test]
+    fn damaged_tables_are_refused_or_lead_to_leaves() {
+        let options = RolexOptions::default();
+        let mut trainer = RolexModelTrainer::new(options.error);
+        let prefixes = (0..5_000_u64).map(|number| number * number);
+        let ties = std::iter::repeat_n(1 << 30, 100);
+        prefixes
+            .chain(ties)
+            .chain([u64::MAX])
+            .for_each(|prefix| trainer.push(prefix));
+        let extents = [64, 1 << 40].map(|offset| GlobalAddress::new(NodeId(2), offset));
+        let table = RolexModelTable::new(&options, trainer.finish(), extents.into());
+        let bytes = table.encode(&options);
+        assert!(RolexModelTable::decode(&bytes, &options).is_some());
+        let mut refused = 0;
+        seeds::each(3_000, |seed| {
+            let random = &mut SmallRng::seed_from_u64(seed);
+            let mut damaged = bytes.clone();
+            for _ in 0..random.random_range(1..4) {
+                let words = damaged.len() / 8;
+                let at = 8 * random.random_range(0..words);
+                let word: u64 = match random.random_range(0..4) {
+                    0 => random.random(),
+                    1 => u64::MAX,
+                    2 => 0,
+                    _ => 1 << random.random_range(0..64),
+                };
+                damaged[at..at + 8].copy_from_slice(&word.to_le_bytes());
+            }
+            let Some(table) = RolexModelTable::decode(&damaged, &options) else {
+                refused += 1;
+                return;
+            };
+            for _ in 0..20 {
+                let shift = random.random_range(0..64);
+                let key = (random.random::<u64>() >> shift).to_be_bytes();
+                let candidates = table.candidates(&key);
+                assert!(candidates.start() <= candidates.end());
+                for leaf in candidates.take(50) {
+                    let _ = table.address(leaf);
+                }
+            }
+        });
+        assert!(refused > 0);
     }
 
     #[test]

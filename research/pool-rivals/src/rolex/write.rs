@@ -3,6 +3,7 @@
 use super::Rolex;
 use super::leaf::RolexLeaf;
 use super::locate::{RolexLeafChain, RolexRemoteLeaf};
+use crate::wait_limit::WaitLimit;
 use nearfield_fabric::recovery::lease::HELD_BIT;
 use nearfield_fabric::{Endpoint, FabricError, FabricVerb, GlobalAddress, MaskedSwap, NodeId};
 use nearfield_pool::PoolError;
@@ -102,6 +103,7 @@ impl<E: Endpoint> Rolex<E> {
             desired: HELD_BIT,
             swap_mask: HELD_BIT,
         };
+        let mut limit = WaitLimit::default();
         loop {
             let found = 0;
             let mut verbs = [FabricVerb::Swap { at, swap, found }];
@@ -110,6 +112,7 @@ impl<E: Endpoint> Rolex<E> {
             if let Some(found) = found {
                 return Ok(found);
             }
+            limit.check(&self.endpoint, at)?;
             self.endpoint.sleep(BACK_OFF).await;
         }
     }

@@ -15,7 +15,7 @@ use super::layout::{
     NodeType, SmartNode, SmartNodeHeader, SmartSlot, SmartSlotChild, pack, slot_offset,
 };
 use super::place::{SmartRoutePart, SmartSlotPosition};
-use super::table::SmartCacheTable;
+use super::table::{NO_PLACE, SmartCacheTable};
 use nearfield_fabric::GlobalAddress;
 use parking_lot::RwLock;
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ struct SmartCacheState {
     /// The root's slot, once it is known.
     root: Option<SmartSlotPosition>,
     ring: VecDeque<u64>,
-    /// The number of the first word of the ring; numbers wrap modulo 2^32.
+    /// The place of the first word of the ring; places wrap modulo [`PLACES`].
     first: u32,
     /// Number of words of nodes that were written again elsewhere.
     dead_words: usize,
@@ -48,8 +48,10 @@ const TYPE_SHIFT: u32 = 57;
 const HAS_HEADER: u64 = 1 << 62;
 /// Flag in the first word of a node that was written again elsewhere.
 const DEAD: u64 = 1 << 63;
-/// Maximum number of words of the ring: places have 32 bits, and one is reserved.
-const WORDS_MAX: usize = u32::MAX as usize - 1;
+/// Number of places, from 0 on. The table marks unused ones with this number.
+const PLACES: u32 = NO_PLACE;
+/// Maximum number of words of the ring, so that each has a place of its own.
+const WORDS_MAX: usize = PLACES as usize - 1;
 
 /// Returns the number of words of a node before its slots.
 fn head(first: u64) -> usize {
@@ -64,6 +66,20 @@ fn slots_of(first: u64) -> usize {
 /// Returns the number of words of a node of the ring.
 fn words(first: u64) -> usize {
     head(first) + slots_of(first)
+}
+
+/// Returns the place of a word of a ring whose first one has the place `first`.
+fn place(first: u32, index: usize) -> u32 {
+    debug_assert!(first < PLACES);
+    ((u64::from(first) + index as u64) % u64::from(PLACES)) as u32
+}
+
+/// Returns the index of the word of a place in such a ring.
+fn index(first: u32, place: u32) -> usize {
+    debug_assert!(first < PLACES && place < PLACES);
+    let wrapped = if place < first { PLACES } else { 0 };
+    // The difference of two places is right modulo 2^32, also if a place has wrapped.
+    place.wrapping_sub(first).wrapping_add(wrapped) as usize
 }
 
 /// Returns the first word of a node.
@@ -163,7 +179,10 @@ impl SmartNodeCache {
         let slots = node.slots.get(..in_use).unwrap_or_default();
         let mut kept = self.kept.write();
         if let Some(index) = kept.find(address) {
-            if slots_of(kept.ring[index]) >= slots.len() {
+            let first = kept.ring[index];
+            // A node keeps its prefix, but one that was damaged may seem to have got or lost it.
+            let has_header = first & HAS_HEADER != 0;
+            if slots_of(first) >= slots.len() && has_header == node.header.has_prefix() {
                 kept.overwrite(index, node.header, slots);
                 return;
             }
@@ -209,9 +228,12 @@ impl SmartCacheState {
             .map(|place| self.index(place))
     }
 
+    fn place(&self, index: usize) -> u32 {
+        place(self.first, index)
+    }
+
     fn index(&self, place: u32) -> usize {
-        // Numbers wrap, and the difference is right nevertheless.
-        place.wrapping_sub(self.first) as usize
+        index(self.first, place)
     }
 
     fn packed(&self, place: u32) -> u64 {
@@ -236,9 +258,10 @@ impl SmartCacheState {
     fn overwrite(&mut self, index: usize, header: SmartNodeHeader, slots: &[SmartSlot]) {
         let first = self.ring[index];
         debug_assert!(first & DEAD == 0 && slots.len() <= slots_of(first));
-        let place = self.packed(self.first.wrapping_add(index as u32));
+        debug_assert!((first & HAS_HEADER != 0) == header.has_prefix());
+        let address = self.packed(self.place(index));
         // A node keeps its prefix, so its header stays in place.
-        self.ring[index] = first_word(place, header, slots_of(first));
+        self.ring[index] = first_word(address, header, slots_of(first));
         if header.has_prefix() {
             self.ring[index + 1] = header.to_word();
         }
@@ -273,17 +296,15 @@ impl SmartCacheState {
         }
         debug_assert!(words(oldest) <= self.ring.len());
         self.ring.drain(..words(oldest));
-        self.first = self.first.wrapping_add(words(oldest) as u32);
+        self.first = self.place(words(oldest));
         true
     }
 
     /// Removes a node from the table.
     fn strike(&mut self, index: usize) {
         let (first, ring) = (self.first, &self.ring);
-        let packed =
-            |place: u32| ring[place.wrapping_sub(first) as usize] & ((1 << ADDRESS_BITS) - 1);
-        let place = first.wrapping_add(index as u32);
-        self.table.remove(packed(place), packed);
+        let packed = |place: u32| ring[self::index(first, place)] & ((1 << ADDRESS_BITS) - 1);
+        self.table.remove(packed(place(first, index)), packed);
     }
 
     /// Moves nodes together, in their order.
@@ -312,7 +333,7 @@ impl SmartCacheState {
         let mut index = 0;
         while index < self.ring.len() {
             if self.ring[index] & DEAD == 0 {
-                let place = self.first.wrapping_add(index as u32);
+                let place = self.place(index);
                 table.insert(self.packed(place), place);
             }
             index += words(self.ring[index]);
@@ -336,7 +357,7 @@ impl SmartCacheState {
                 return;
             }
         }
-        let place = self.first.wrapping_add(self.ring.len() as u32);
+        let place = self.place(self.ring.len());
         let header = header.has_prefix().then_some(header.to_word());
         let all = std::iter::once(first).chain(header);
         let slots = slots.iter().map(|slot| slot.to_word());
@@ -404,7 +425,7 @@ mod tests {
         let (mut index, mut live, mut dead) = (0, 0, 0);
         while index < kept.ring.len() {
             if kept.ring[index] & DEAD == 0 {
-                let place = kept.first.wrapping_add(index as u32);
+                let place = kept.place(index);
                 assert_eq!(kept.find(unpack(kept.packed(place))), Some(index));
                 live += 1;
             } else {
@@ -450,6 +471,43 @@ mod tests {
         let (address, kept) = node(1, 4);
         none.keep(address, &kept);
         assert!(none.node(address).is_none());
+    }
+
+    /// The places of nodes wrap around the number that marks an unused place, wherever nodes begin.
+    #[test]
+    fn nodes_are_found_where_places_wrap() {
+        for before in 0..40 {
+            let cache = SmartNodeCache::new(4_000);
+            cache.kept.write().first = PLACES - 1 - before;
+            for number in 0..60 {
+                let (address, kept) = node(number, 1 + number as usize % 5);
+                cache.keep(address, &kept);
+                let found = cache.node(address).expect("it was kept last");
+                assert_eq!(found.slots[..kept.slots.len()], kept.slots);
+                // Another of the same address, which has no room in place of the first.
+                let (address, kept) = node(number / 2, 9);
+                cache.keep(address, &kept);
+                check(&cache);
+            }
+            assert!(cache.kept.read().first < PLACES / 2, "places have wrapped");
+        }
+    }
+
+    /// A damaged node may have a prefix at one time and none at another.
+    #[test]
+    fn nodes_that_get_or_lose_a_prefix_stay_apart() {
+        let cache = SmartNodeCache::new(usize::MAX);
+        let prefixes: [&[u8]; 2] = [b"abc", b""];
+        for round in 0..200 {
+            let (address, mut kept) = node(round * 7 % 5, 3);
+            let prefix = prefixes[(round / 5 % 2) as usize];
+            kept.header = SmartNodeHeader::new(0, NodeType::SMALLEST, prefix);
+            cache.keep(address, &kept);
+            let found = cache.node(address).expect("it was kept last");
+            assert_eq!(found.header, kept.header);
+            assert_eq!(found.slots[..3], kept.slots);
+            check(&cache);
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::layout::{
 };
 use super::place::{SmartRouteEnd, SmartRoutePart, SmartSlotPosition};
 use super::split::Below;
+use crate::wait_limit::WaitLimit;
 use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress};
 use nearfield_pool::PoolError;
 use nearfield_pool::coordination::Leader;
@@ -30,6 +31,7 @@ impl<E: Endpoint> Smart<E> {
         let began = self.endpoint.now();
         let mut unused = None;
         let mut place = self.cache().walk(key);
+        let mut limit = WaitLimit::default();
         loop {
             let end = self.follow(key, place).await?;
             if let SmartRouteEnd::Leaf(position, address, leaf) = &end
@@ -44,6 +46,7 @@ impl<E: Endpoint> Smart<E> {
                     }
                     return Ok(before);
                 }
+                limit.check(&self.endpoint, *address)?;
                 // The leaf is dead, so the slot may have another child by now.
                 let mut position = *position;
                 self.refresh(&mut position).await?;
@@ -94,6 +97,8 @@ impl<E: Endpoint> Smart<E> {
                 Ok(()) => return Ok(None),
                 Err(next) => place = next,
             }
+            // Each try fails because another client was first, unless the memory is damaged.
+            limit.check(&self.endpoint, self.root)?;
         }
     }
 

@@ -5,6 +5,7 @@ use super::layout::{
     NodeType, SmartLeaf, SmartNode, SmartSlot, SmartSlotChild, decode_slots, slot_offset,
 };
 use super::place::{SmartRouteEnd, SmartRoutePart, SmartSlotPosition};
+use crate::wait_limit::WaitLimit;
 use nearfield_fabric::{Endpoint, GlobalAddress};
 use nearfield_pool::PoolError;
 use std::time::Duration;
@@ -155,11 +156,13 @@ impl<E: Endpoint> Smart<E> {
     /// Reads a leaf, repeatedly until no write intervenes.
     pub(super) async fn read_leaf(&self, address: GlobalAddress) -> Result<SmartLeaf, PoolError> {
         let mut bytes = vec![0; self.leaves.bytes()];
+        let mut limit = WaitLimit::default();
         loop {
             self.endpoint.read(address, &mut bytes).await?;
             if let Some(leaf) = self.leaves.decode(&bytes) {
                 return Ok(leaf);
             }
+            limit.check(&self.endpoint, address)?;
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::Smart;
 use super::layout::{DEAD, LOCKED, SmartLeaf};
 use super::locate::{BACK_OFF, BACK_OFF_MAX};
+use crate::wait_limit::WaitLimit;
 use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress, MaskedSwap};
 use nearfield_pool::PoolError;
 use nearfield_pool::coordination::Leader;
@@ -84,6 +85,7 @@ impl<E: Endpoint> Smart<E> {
         let swap = self.leaves.lock_swap(0, LOCKED | DEAD);
         let mut bytes = vec![0; self.leaves.bytes()];
         let mut sleep = BACK_OFF;
+        let mut limit = WaitLimit::default();
         loop {
             let mut verbs = [
                 self.lock_verb(address, swap),
@@ -104,6 +106,7 @@ impl<E: Endpoint> Smart<E> {
             if self.leaves.lock_of(found) & DEAD != 0 {
                 return Ok(None);
             }
+            limit.check(&self.endpoint, address)?;
             self.endpoint.sleep(sleep).await;
             sleep = (sleep * 2).min(BACK_OFF_MAX);
         }

@@ -3,9 +3,10 @@
 use super::layout::{NodeType, SmartLeaf, SmartNode, SmartSlot, SmartSlotChild, slot_offset};
 use super::place::SmartSlotPosition;
 use super::{Smart, SmartScanGuarantee};
+use crate::wait_limit::WaitLimit;
 use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress};
 use nearfield_pool::{Entry, PoolError};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Number of leaves that are read in one post at most.
 const BATCH: usize = 1024;
@@ -56,6 +57,13 @@ struct Images {
     slots: HashMap<GlobalAddress, SmartSlot>,
 }
 
+impl Images {
+    /// Returns the number of all of them.
+    fn count(&self) -> usize {
+        self.leaves.len() + self.nodes.len() + self.slots.len()
+    }
+}
+
 impl<E: Endpoint> Smart<E> {
     /// Returns the first `count` entries from a key on. It works in rounds: it opens known nodes
     /// until it has enough leaves, and reads the unknown ones in one post. An unknown node counts
@@ -98,6 +106,8 @@ impl<E: Endpoint> Smart<E> {
             position,
             is_bounded: true,
         }];
+        let mut opened_nodes = HashSet::new();
+        let (mut limit, mut done) = (WaitLimit::default(), (0, 0, 0));
         while entries.len() < count && !stack.is_empty() {
             let wanted = (count - entries.len()).min(BATCH);
             let (mut opened, mut wants, mut found) = (Vec::new(), Vec::new(), Vec::new());
@@ -114,7 +124,11 @@ impl<E: Endpoint> Smart<E> {
                         found.push(entry);
                     }
                     SmartScanChild::Node(address, node, is_fresh) => {
-                        stack.extend(open(&item, address, &node, is_fresh, from));
+                        // One slot leads to a node, unless damaged ones form a circle.
+                        if !opened_nodes.insert(address) {
+                            return Err(PoolError::Damaged { at: address });
+                        }
+                        stack.extend(open(&item, address, &node, is_fresh, from)?);
                     }
                     SmartScanChild::Unknown(want) => {
                         expected += want.entries();
@@ -132,6 +146,13 @@ impl<E: Endpoint> Smart<E> {
                 self.fetch(&wants, &mut images).await?;
                 // They are opened again, with the content that was read.
                 stack.extend(opened.into_iter().rev());
+                // A leaf that is damaged looks like one that is being written.
+                let now = (entries.len(), opened_nodes.len(), images.count());
+                if now == done {
+                    limit.check(&self.endpoint, self.root)?;
+                } else {
+                    (limit, done) = (WaitLimit::default(), now);
+                }
             }
         }
         debug_assert!(entries.len() <= count);
@@ -147,6 +168,7 @@ impl<E: Endpoint> Smart<E> {
             is_bounded: true,
         });
         let mut stack: Vec<SmartScanSlot> = root.into_iter().collect();
+        let mut opened_nodes = HashSet::new();
         while leaves < count
             && let Some(item) = stack.pop()
         {
@@ -157,11 +179,15 @@ impl<E: Endpoint> Smart<E> {
                     leaves += 1;
                 }
                 SmartSlotChild::Node(address, node_type) => {
+                    if !opened_nodes.insert(address) {
+                        // A circle of damaged nodes, which the scan itself will find.
+                        continue;
+                    }
                     if let Some(node) = self.cache().node(address) {
                         // Read again in the same post, because others may have taken slots since it
                         // was cached.
                         wants.push(Want::Node(address, node.header.node_type()));
-                        stack.extend(open(&item, address, &node, false, from));
+                        stack.extend(open(&item, address, &node, false, from).unwrap_or_default());
                     } else {
                         let want = Want::Node(address, node_type);
                         leaves += want.entries();
@@ -266,20 +292,26 @@ impl<E: Endpoint> Smart<E> {
 
 /// Returns the slots of a node that may lead to keys from `from` on, those with the least keys
 /// last.
+///
+/// # Errors
+/// `Damaged` if no byte of a key is left for the node.
 fn open(
     item: &SmartScanSlot,
     holder: GlobalAddress,
     node: &SmartNode,
     is_fresh: bool,
     from: &[u8],
-) -> Vec<SmartScanSlot> {
+) -> Result<Vec<SmartScanSlot>, PoolError> {
     let start = item.position.depth;
     let prefix: Vec<u8> = node.header.prefix_from(start).collect();
     let depth = start + prefix.len();
+    if depth >= from.len() {
+        return Err(PoolError::Damaged { at: holder });
+    }
     let mut least = None;
     if item.is_bounded {
         match prefix[..].cmp(from.get(start..depth).unwrap_or_default()) {
-            std::cmp::Ordering::Less => return Vec::new(),
+            std::cmp::Ordering::Less => return Ok(Vec::new()),
             std::cmp::Ordering::Equal => least = from.get(depth).copied(),
             std::cmp::Ordering::Greater => {}
         }
@@ -299,5 +331,5 @@ fn open(
         })
         .collect();
     items.sort_unstable_by_key(|item| std::cmp::Reverse(item.position.slot.partial()));
-    items
+    Ok(items)
 }

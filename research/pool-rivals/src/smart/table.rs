@@ -7,7 +7,8 @@ pub struct SmartCacheTable {
     used: usize,
 }
 
-const NO_PLACE: u32 = u32::MAX;
+/// The mark of an unused place.
+pub const NO_PLACE: u32 = u32::MAX;
 
 impl SmartCacheTable {
     /// Creates an empty table of this many places.
@@ -85,7 +86,7 @@ impl SmartCacheTable {
 
     /// Inserts an address. There must be room, and the address must be absent.
     pub fn insert(&mut self, packed: u64, place: u32) {
-        debug_assert!(self.used < self.places.len());
+        debug_assert!(self.used < self.places.len() && place != NO_PLACE);
         let mut number = self.home(packed);
         while self.places[number] != NO_PLACE {
             number = self.after(number);

@@ -1,5 +1,6 @@
 //! Tests of the rivals in remote memory.
 
+mod damaged;
 mod rolex_costs;
 mod rolex_map;
 mod rolex_models;

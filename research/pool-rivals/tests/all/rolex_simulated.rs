@@ -23,7 +23,7 @@ const LOADED: u64 = 60;
 
 /// Returns leaves that are so small that a few dozens of keys need many, and the sixth key of a
 /// leaf a second synonym.
-fn small(value_bytes: usize) -> RolexOptions {
+pub fn small(value_bytes: usize) -> RolexOptions {
     let shape = PoolIndexShape {
         leaf_span: 4,
         neighborhood: 4,
@@ -38,7 +38,7 @@ fn small(value_bytes: usize) -> RolexOptions {
 }
 
 /// Returns leaves that are hash tables, in which entries are moved.
-fn tables(
+pub fn tables(
     value_bytes: usize,
     vacancy_piggyback: bool,
     metadata: LeafMetadataPosition,

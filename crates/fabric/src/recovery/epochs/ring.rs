@@ -14,7 +14,7 @@ pub(super) struct RemoteAllocation {
 }
 
 /// A non-empty entry of a ring. One without a block was written in part by a participant that died
-/// meanwhile.
+/// meanwhile, or is damaged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RetirementEntry {
     pub number: usize,
@@ -73,17 +73,21 @@ impl RetirementRing {
         let words = bytes.as_chunks().0.iter();
         let words: Vec<u64> = words.map(|word| u64::from_le_bytes(*word)).collect();
         let pairs = words.as_chunks().0.iter().enumerate();
+        let mut total = 0_u64;
         let filled = pairs.filter_map(|(number, &[address, bytes])| {
-            let block = RemoteAllocation {
-                address: GlobalAddress::from_bits(address),
-                bytes,
-            };
-            (address != 0 || bytes != 0).then_some(RetirementEntry {
-                number,
-                // An entry is written word by word. With one word missing, the other is no block
-                // that may be freed.
-                block: (address != 0 && bytes != 0).then_some(block),
-            })
+            let address = GlobalAddress::from_bits(address);
+            // An entry is written word by word. With one word missing, the other is no block that
+            // may be freed.
+            let is_whole = !address.is_null() && bytes != 0;
+            // Participants add up the lengths of blocks. All that a ring names together is less
+            // than a node could have.
+            let after = total.saturating_add(bytes);
+            let is_possible = address.offset().saturating_add(bytes) <= OFFSETS && after <= OFFSETS;
+            let block = (is_whole && is_possible).then_some(RemoteAllocation { address, bytes });
+            if block.is_some() {
+                total = after;
+            }
+            (!address.is_null() || bytes != 0).then_some(RetirementEntry { number, block })
         });
         let filled = filled.collect();
         Ok((ring, filled))

@@ -542,6 +542,47 @@ fn what_is_no_ring_or_epoch_is_told_or_cut_off() {
     assert_eq!(simulation.run(), 0);
 }
 
+/// The ring of the slot names blocks that no node has, of lengths that overflow a sum.
+#[test]
+fn damaged_entries_of_a_ring_are_dropped() {
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(1, network, Delivery::Torn);
+    simulation.add_node(1 << 17);
+    let endpoint = simulation.endpoint(0);
+    simulation.spawn(0, async move {
+        let table = endpoint.allocate(NODE, TABLE_BYTES).await.unwrap();
+        let empty = vec![0; TABLE_BYTES as usize];
+        endpoint.write(table, &empty).await.unwrap();
+        let block = endpoint.allocate(NODE, BLOCK_BYTES).await.unwrap();
+        let ring = ring::RetirementRing::allocate(&endpoint, NODE, RING_ENTRIES)
+            .await
+            .unwrap();
+        let first = ring.address().plus(LINE_BYTES);
+        let half = 1 << 47;
+        let lengths = [u64::MAX, BLOCK_BYTES, half, u64::MAX, half, half, 1 << 63];
+        for (number, bytes) in lengths.into_iter().enumerate() {
+            let entry = [block.to_bits(), bytes].map(u64::to_le_bytes).concat();
+            let at = first.plus(number as u64 * ENTRY_BYTES);
+            endpoint.write(at, &entry).await.unwrap();
+        }
+        let word = ring.address().to_bits().to_le_bytes();
+        endpoint
+            .write(EpochTable(table).ring(0), &word)
+            .await
+            .unwrap();
+        let epochs = Epochs::register(&endpoint, table, options(1 << 20)).await;
+        // One length of `half` leaves no room for another.
+        assert_eq!(epochs.unwrap().retired_bytes(), BLOCK_BYTES + half);
+        // The entries without a block are empty, and can be written again.
+        let (_, left) = ring::RetirementRing::read(&endpoint, ring.address())
+            .await
+            .unwrap();
+        let numbers: Vec<_> = left.iter().map(|entry| entry.number).collect();
+        assert_eq!(numbers, [1, 2]);
+    });
+    assert_eq!(simulation.run(), 0);
+}
+
 #[test]
 fn operations_cost_nothing_and_renewing_one_round_trip() {
     let network = NetworkPreset::ConnectX6.parameters();

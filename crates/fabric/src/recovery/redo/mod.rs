@@ -61,6 +61,8 @@ const LINES_SHIFT: u32 = 42;
 /// slot, so that the client can take over one by one the locks that former lives of an owner have
 /// left in all slots.
 pub const SLOTS_MAX: usize = (1 << (64 - SLOTS_SHIFT)) - 2;
+/// Largest number of lines of a slot: a longer record does not exist.
+const SLOT_LINES_MAX: u64 = record::RECORD_BYTES_MAX as u64 / LINE_BYTES;
 /// Number of bits of a life's acquisitions. Processes use an owner's number one after the other;
 /// each is a life.
 const LIFE_SHIFT: u32 = 32;
@@ -181,9 +183,10 @@ impl RedoRegion {
         let lines = (word >> LINES_SHIFT) & ((1 << (SLOTS_SHIFT - LINES_SHIFT)) - 1);
         let offset = (word & ((1 << LINES_SHIFT) - 1)) * LINE_BYTES;
         let (slots, slot_bytes) = (word >> SLOTS_SHIFT, lines * LINE_BYTES);
-        // A word that no client has written here names no region.
+        // A word that no client has written here names no region. Slots longer than records would
+        // only make clients read more.
         let end = offset + LINE_BYTES + slots * slot_bytes;
-        let is_there = slots > 0 && slot_bytes > 0 && end <= OFFSETS;
+        let is_there = slots > 0 && (1..=SLOT_LINES_MAX).contains(&lines) && end <= OFFSETS;
         is_there.then(|| RedoRegion {
             at: GlobalAddress::new(node, offset),
             slot_bytes: slot_bytes as usize,
@@ -217,8 +220,7 @@ impl RedoRegion {
         options: &RedoOptions,
     ) -> Result<RedoRegion, FabricError> {
         let lines = options.slot_bytes.div_ceil(LINE_BYTES as usize);
-        let lines_max = record::RECORD_BYTES_MAX / LINE_BYTES as usize;
-        let slot_bytes = lines.clamp(1, lines_max) * LINE_BYTES as usize;
+        let slot_bytes = lines.clamp(1, SLOT_LINES_MAX as usize) * LINE_BYTES as usize;
         let slots = options.slots.clamp(1, SLOTS_MAX) + 1;
         let bytes = LINE_BYTES as usize + slots * slot_bytes;
         let at = endpoint.allocate(node, bytes as u64).await?;

@@ -252,6 +252,7 @@ fn words_of_a_directory_that_name_no_region_are_none() {
         word(1, 0, 1),
         word(1, 1, last),
         word(63, (1 << 16) - 1, last),
+        word(1, SLOT_LINES_MAX + 1, 1),
     ] {
         assert!(RedoRegion::of(wrong, NodeId(1)).is_none(), "{wrong:#x}");
     }

@@ -126,7 +126,11 @@ impl SmartSlot {
     /// Returns its child.
     pub fn child(self) -> SmartSlotChild {
         let address = unpack(self.0 >> ADDRESS_SHIFT);
-        if self.0 & LEAF != 0 {
+        if address.is_null() {
+            // Nothing is ever allocated there, but the slot may be damaged. The null address stands
+            // for the holder of the root's slot.
+            SmartSlotChild::None
+        } else if self.0 & LEAF != 0 {
             SmartSlotChild::Leaf(address)
         } else if self.0 & NODE != 0 {
             SmartSlotChild::Node(address, NodeType::from_bits(self.0 >> KIND_SHIFT))
@@ -179,6 +183,8 @@ mod tests {
             assert_eq!(SmartSlot::from_word(slot.to_word()).under(9).partial(), 9);
         }
         assert_eq!(sizes, [4, 8, 16, 32, 64, 128, 256]);
+        let nowhere = SmartSlot::node(7, GlobalAddress::NULL, NodeType::SMALLEST);
+        assert_eq!(nowhere.child(), SmartSlotChild::None);
         let vacant = SmartSlot::vacant(0);
         assert!(!vacant.is_unused() && vacant.child() == SmartSlotChild::None);
         assert!(SmartSlot::default().is_unused());
