@@ -76,7 +76,7 @@ impl PeerKind {
     ];
 
     /// Returns the name that command lines and reports use.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             PeerKind::BTreeMap => "btreemap",
             PeerKind::BrieTree => "brie-tree",

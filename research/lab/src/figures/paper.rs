@@ -17,19 +17,27 @@ pub(super) struct Title {
     pub text: &'static str,
 }
 
+/// A figure of a paper at a scale.
+pub(super) struct ScaledFigure<'s> {
+    pub title: Title,
+    jobs: Box<dyn Fn() -> Vec<FigureJob> + 's>,
+}
+
 /// A paper at a scale.
 pub(super) trait ScaledPaper {
     /// Returns its name.
     fn name(&self) -> &'static str;
 
     /// Returns all figures, in the paper's order.
-    fn titles(&self) -> Vec<Title>;
+    fn figures(&self) -> Vec<ScaledFigure<'_>>;
 
     /// Returns the names of all figures as text.
     fn allowed(&self) -> &'static str;
 
-    /// Returns the jobs of some figures.
-    fn jobs(&self, figures: &[&'static str]) -> Vec<FigureJob>;
+    /// Returns the jobs with points for several of some figures.
+    fn shared_jobs(&self, _figures: &[&'static str]) -> Vec<FigureJob> {
+        Vec::new()
+    }
 
     /// Returns the models of its networks; none by default.
     fn networks(&self) -> Vec<NetworkModel> {
@@ -50,16 +58,40 @@ pub(super) trait ScaledPaper {
     fn claims(&self, rows: &[Row]) -> Vec<PaperClaim>;
 
     /// Describes the size of a run and its models as text.
-    fn head(&self, commit: &str) -> String;
+    fn description(&self) -> String;
+
+    /// Returns the text above the figures.
+    fn head(&self, commit: &str) -> String {
+        format!("commit {commit}\n{}\n", self.description())
+    }
+
+    /// Returns the titles of all figures.
+    fn titles(&self) -> Vec<Title> {
+        self.figures().iter().map(|figure| figure.title).collect()
+    }
+
+    /// Returns the jobs of some figures.
+    fn jobs(&self, figures: &[&'static str]) -> Vec<FigureJob> {
+        let mut all = self.figures();
+        all.retain(|figure| figures.contains(&figure.title.name));
+        let own = all.iter().flat_map(|figure| (figure.jobs)());
+        self.shared_jobs(figures).into_iter().chain(own).collect()
+    }
 }
 
-impl<S> Figure<S> {
-    pub(super) fn name_and_title(&self) -> Title {
-        Title {
-            name: self.name,
-            text: self.title,
-        }
-    }
+/// Returns the figures of a table at a scale.
+pub(super) fn at_scale<'s, S: 'static>(
+    figures: &'static [Figure<S>],
+    scale: &'s S,
+) -> Vec<ScaledFigure<'s>> {
+    let figure = |figure: &'static Figure<S>| ScaledFigure {
+        title: Title {
+            name: figure.name,
+            text: figure.title,
+        },
+        jobs: Box::new(move || (figure.jobs)(figure, scale)),
+    };
+    figures.iter().map(figure).collect()
 }
 
 /// Returns no jobs: the points of this figure come from runs that several figures share.

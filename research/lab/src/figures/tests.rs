@@ -3,7 +3,8 @@
 use super::paper::ScaledPaper;
 use super::report::FigureReport;
 use super::{
-    AdmScale, ChimeScale, FigureRequest, FigureSession, PaperScale, PulseScale, RadarScale, Row,
+    AdmScale, ChimeScale, DcartScale, FigureRequest, FigureSession, PaperScale, PulseScale,
+    RadarScale, Row,
 };
 use crate::harness::{Completion, Interrupt};
 use crate::report::NumberOrigin;
@@ -395,4 +396,41 @@ fn an_interrupt_leaves_what_is_there_of_traversals() {
     let (report, completion, _) = run_at(scale, &["7", "table4"], &interrupt);
     assert_eq!(completion, Completion::Interrupted);
     assert!(!report.complete && report.rows.is_empty() && report.failed.is_empty());
+}
+
+/// Some claims of papers.
+const CLAIMS: [(&str, &str); 2] = [
+    (
+        "CHIME",
+        "chime.throughput.sherman chime.throughput.rolex chime.throughput.smart \
+         chime.cache.smart-opt chime.near-optimal ours.ycsb-a ours.load ours.worst ours.cxl-c \
+         ours.cxl-e",
+    ),
+    (
+        "RADAR",
+        "radar.throughput.range-partition radar.scan-uniform radar.rounds radar.pim-pim-uniform \
+         radar.memory.pim-tree radar.idle.host radar.gru.accuracy radar.worst radar.load.16.0.99 \
+         ours.imbalance ours.rounds ours.point-0.99 ours.point-1.2 ours.worst",
+    ),
+];
+
+#[test]
+fn each_claim_is_there_once_whatever_was_run() {
+    let scales = [
+        tiny(),
+        tiny_radar(),
+        PaperScale::Adm(AdmScale::tiny()),
+        PaperScale::Pulse(PulseScale::tiny()),
+        PaperScale::Dcart(DcartScale::tiny()),
+    ];
+    for paper in scales.iter().map(PaperScale::paper) {
+        let claims = paper.claims(&[]);
+        let ids: BTreeSet<&str> = claims.iter().map(|claim| &*claim.id).collect();
+        assert_eq!(ids.len(), claims.len());
+        let expected = CLAIMS.iter().filter(|(name, _)| *name == paper.name());
+        for id in expected.flat_map(|(_, ids)| ids.split(' ')) {
+            assert!(ids.contains(id), "{id}");
+        }
+        assert!(claims.iter().all(|claim| claim.ours.is_none()));
+    }
 }

@@ -77,7 +77,7 @@ impl Mix {
 
     /// Returns the name on the command line.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Mix::Load => "load",
             Mix::YcsbA => "A",

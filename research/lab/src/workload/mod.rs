@@ -17,7 +17,7 @@ pub use keys::{KeySet, KeySetSpec, Progress};
 pub(crate) use keys::{each_line, opened};
 pub use mix::{Mix, MixShares};
 pub use permutation::Permutation;
-pub(crate) use phasor::{HERTZ, hash, measurement};
+pub(crate) use phasor::{HERTZ, hash, measurement, sum_and_bounds};
 pub use stream::{Op, OpStream, StreamSpec, Streams};
 pub use strings::ByteStringList;
 

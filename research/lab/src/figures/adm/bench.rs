@@ -44,7 +44,7 @@ const HEADER: u64 = 16;
 impl Type {
     pub(super) const ALL: [Type; 4] = [Type::String, Type::List, Type::Zset, Type::Hash];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Type::String => "String",
             Type::List => "List",

@@ -5,9 +5,9 @@ use super::placement::ADM_INTERVAL;
 use super::scale::AdmScale;
 use crate::text::grouped;
 
-pub(super) fn head(scale: &AdmScale, commit: &str) -> String {
+pub(super) fn description(scale: &AdmScale) -> String {
     let mut text = format!(
-        "commit {commit}\n{} objects and {} requests in place of 100,000 and 10,000,000; keys by a \
+        "{} objects and {} requests in place of 100,000 and 10,000,000; keys by a \
          normal distribution of deviation {:.1} %; the fast memory has room for {:.0} % of the \
          bytes; ADM walks after {} requests for each object; seed {}\n\
          All of it is modelled: policies on objects without contents, and models of memory, which \
@@ -31,5 +31,5 @@ pub(super) fn head(scale: &AdmScale, commit: &str) -> String {
             variant.name, fast.name, variant.map, fast.source
         ));
     }
-    text + "\n"
+    text
 }

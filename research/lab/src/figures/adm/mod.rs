@@ -20,8 +20,9 @@ mod study;
 
 pub use scale::AdmScale;
 
+use super::claim::evaluate;
 use super::job::FigureJob;
-use super::paper::{ScaledPaper, Title, figures, shared};
+use super::paper::{ScaledFigure, ScaledPaper, at_scale, figures, shared};
 use super::row::{PaperClaim, Row};
 use scale::Figure;
 
@@ -30,27 +31,24 @@ impl ScaledPaper for AdmScale {
         "ADM"
     }
 
-    fn titles(&self) -> Vec<Title> {
-        FIGURES.iter().map(Figure::name_and_title).collect()
+    fn figures(&self) -> Vec<ScaledFigure<'_>> {
+        at_scale(FIGURES, self)
     }
 
     fn allowed(&self) -> &'static str {
         "1b, 6a, 6b, 6c, 6d, 7, 8, 9, memories, moved, moving"
     }
 
-    fn jobs(&self, figures: &[&'static str]) -> Vec<FigureJob> {
-        let mut jobs = jobs::jobs(self, figures);
-        let wanted = FIGURES.iter().filter(|one| figures.contains(&one.name));
-        jobs.extend(wanted.flat_map(|one| (one.jobs)(one, self)));
-        jobs
+    fn shared_jobs(&self, figures: &[&'static str]) -> Vec<FigureJob> {
+        jobs::jobs(self, figures)
     }
 
     fn claims(&self, rows: &[Row]) -> Vec<PaperClaim> {
-        claims::claims(rows)
+        evaluate(claims::CLAIMS, rows)
     }
 
-    fn head(&self, commit: &str) -> String {
-        head::head(self, commit)
+    fn description(&self) -> String {
+        head::description(self)
     }
 }
 

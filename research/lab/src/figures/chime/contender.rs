@@ -13,6 +13,19 @@ use nearfield_pool::layout::{
 };
 use nearfield_pool_rivals::{rolex, smart};
 
+/// Names that claims refer to, too.
+pub(super) const CHIME: &str = "chime";
+pub(super) const SHERMAN: &str = "sherman";
+pub(super) const ROLEX: &str = "rolex";
+pub(super) const SMART: &str = "smart";
+pub(super) const SMART_OPT: &str = "smart-opt";
+pub(super) const NEARFIELD: &str = "nearfield";
+pub(super) const NEARFIELD_TUNED: &str = "nearfield, tuned";
+pub(super) const CHIME_TUNED: &str = "chime, tuned";
+pub(super) const CHIME_BACK_OFF: &str = "chime, back-off";
+pub(super) const SHERMAN_TUNED: &str = "sherman, tuned";
+pub(super) const ROLEX_TUNED: &str = "rolex, tuned";
+
 /// An index with the name that figures show.
 #[derive(Clone, Debug)]
 pub(super) struct ChimeContender {
@@ -117,7 +130,7 @@ impl ChimeContender {
 
     /// Creates CHIME.
     pub(super) fn chime(sizes: &ContenderSizes) -> ChimeContender {
-        ChimeContender::tree("chime", sizes, chime::ChimeOptions::chime(), |_| {})
+        ChimeContender::tree(CHIME, sizes, chime::ChimeOptions::chime(), |_| {})
     }
 
     pub(super) fn chime_without_speculation(sizes: &ContenderSizes) -> ChimeContender {
@@ -129,7 +142,7 @@ impl ChimeContender {
 
     /// Creates CHIME with clients that wait for locks as ours do.
     pub(super) fn chime_backing_off(sizes: &ContenderSizes) -> ChimeContender {
-        let name = "chime, back-off";
+        let name = CHIME_BACK_OFF;
         ChimeContender::tree(name, sizes, chime::ChimeOptions::chime(), |options| {
             options.backs_off = true;
         })
@@ -139,21 +152,21 @@ impl ChimeContender {
     pub(super) fn chime_tuned(sizes: &ContenderSizes) -> ChimeContender {
         ChimeContender::chime_backing_off(sizes)
             .of_span(TUNED_SPAN)
-            .named("chime, tuned")
+            .named(CHIME_TUNED)
     }
 
     /// Creates our own variant of the tree, with the sizes that suit the budget best.
     pub(super) fn ours_tuned(sizes: &ContenderSizes) -> ChimeContender {
         ChimeContender::ours(sizes)
             .of_span(TUNED_SPAN)
-            .named("nearfield, tuned")
+            .named(NEARFIELD_TUNED)
     }
 
     /// Creates Sherman with the sizes that suit the budget best.
     pub(super) fn sherman_tuned(sizes: &ContenderSizes) -> ChimeContender {
         ChimeContender::sherman(sizes)
             .of_span(SHERMAN_SPAN)
-            .named("sherman, tuned")
+            .named(SHERMAN_TUNED)
     }
 
     /// Creates ROLEX with the sizes that suit the budget best.
@@ -161,7 +174,7 @@ impl ChimeContender {
         ChimeContender::rolex(sizes)
             .of_span(TUNED_LEARNED.0)
             .of_error(TUNED_LEARNED.1)
-            .named("rolex, tuned")
+            .named(ROLEX_TUNED)
     }
 
     /// Changes the name.
@@ -171,17 +184,17 @@ impl ChimeContender {
 
     /// Creates our own variant of the tree.
     pub(super) fn ours(sizes: &ContenderSizes) -> ChimeContender {
-        ChimeContender::tree("nearfield", sizes, chime::ChimeOptions::nearfield(), |_| {})
+        ChimeContender::tree(NEARFIELD, sizes, chime::ChimeOptions::nearfield(), |_| {})
     }
 
     /// Creates our own variant of the tree, for attached memory.
     pub(super) fn ours_attached(sizes: &ContenderSizes) -> ChimeContender {
-        ChimeContender::tree("nearfield", sizes, chime::ChimeOptions::attached(), |_| {})
+        ChimeContender::tree(NEARFIELD, sizes, chime::ChimeOptions::attached(), |_| {})
     }
 
     /// Creates Sherman as it is in CHIME's figures.
     pub(super) fn sherman(sizes: &ContenderSizes) -> ChimeContender {
-        ChimeContender::tree("sherman", sizes, chime::ChimeOptions::sherman(), |_| {})
+        ChimeContender::tree(SHERMAN, sizes, chime::ChimeOptions::sherman(), |_| {})
     }
 
     pub(super) fn smart(sizes: &ContenderSizes) -> ChimeContender {
@@ -195,7 +208,7 @@ impl ChimeContender {
             combines_writes: true,
         };
         ChimeContender {
-            name: "smart",
+            name: SMART,
             index: ContenderIndex::Smart(options),
             cache_bytes: sizes.cache_bytes,
             values_beside: false,
@@ -209,7 +222,7 @@ impl ChimeContender {
             ..*sizes
         };
         ChimeContender {
-            name: "smart-opt",
+            name: SMART_OPT,
             ..ChimeContender::smart(&sizes)
         }
     }
@@ -231,7 +244,7 @@ impl ChimeContender {
             ..options
         };
         ChimeContender {
-            name: "rolex",
+            name: ROLEX,
             index: ContenderIndex::Rolex(options),
             cache_bytes: sizes.cache_bytes,
             values_beside: false,
@@ -269,7 +282,7 @@ impl ChimeContender {
             ..sibling
         };
         let steps = [
-            ("sherman", chime::ChimeOptions::sherman()),
+            (SHERMAN, chime::ChimeOptions::sherman()),
             ("+ hopscotch leaves", hopscotch),
             ("+ vacancy bitmap", vacancy),
             ("+ replicated metadata", replicated),

@@ -5,12 +5,11 @@ use crate::figures::paper::ScaledPaper;
 use crate::text::grouped;
 
 /// Describes the size of the run and its models.
-pub(super) fn head(scale: &ChimeScale, commit: &str) -> String {
+pub(super) fn description(scale: &ChimeScale) -> String {
     let mut text = format!(
-        "commit {}\n{} keys in place of 60,000,000, caches in proportion ({:.4}); {} clients at \
+        "{} keys in place of 60,000,000, caches in proportion ({:.4}); {} clients at \
          most on {} compute nodes, two operations each; seed {}\n\
          All throughput and latency is modelled, in virtual time:",
-        commit,
         grouped(scale.keys),
         scale.part(),
         scale.clients,
@@ -32,5 +31,5 @@ pub(super) fn head(scale: &ChimeScale, commit: &str) -> String {
             network.source,
         ));
     }
-    text + "\n"
+    text
 }

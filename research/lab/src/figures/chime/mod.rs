@@ -39,8 +39,8 @@ pub use scale::ChimeScale;
 
 use scale::Figure;
 
-use super::job::FigureJob;
-use super::paper::{ScaledPaper, Title, figures};
+use super::claim::evaluate;
+use super::paper::{ScaledFigure, ScaledPaper, at_scale, figures};
 use super::row::{NetworkModel, PaperClaim, Row};
 use nearfield_hardware::network::NetworkPreset;
 
@@ -49,19 +49,13 @@ impl ScaledPaper for ChimeScale {
         "CHIME"
     }
 
-    fn titles(&self) -> Vec<Title> {
-        FIGURES.iter().map(Figure::name_and_title).collect()
+    fn figures(&self) -> Vec<ScaledFigure<'_>> {
+        at_scale(FIGURES, self)
     }
 
     fn allowed(&self) -> &'static str {
         "3a to 3d, 4a to 4c, 12, 13, 14, 15a, 15b, 16, 17, 18a to 18f, 19a to 19c, cxl, tuning, \
-         sensitivity; 3 for 3a \
-         to 3d and so on"
-    }
-
-    fn jobs(&self, figures: &[&'static str]) -> Vec<FigureJob> {
-        let wanted = FIGURES.iter().filter(|one| figures.contains(&one.name));
-        wanted.flat_map(|one| (one.jobs)(one, self)).collect()
+         sensitivity; 3 for 3a to 3d and so on"
     }
 
     fn networks(&self) -> Vec<NetworkModel> {
@@ -70,11 +64,11 @@ impl ScaledPaper for ChimeScale {
     }
 
     fn claims(&self, rows: &[Row]) -> Vec<PaperClaim> {
-        claims::claims(rows)
+        evaluate(claims::CLAIMS, rows)
     }
 
-    fn head(&self, commit: &str) -> String {
-        head::head(self, commit)
+    fn description(&self) -> String {
+        head::description(self)
     }
 }
 

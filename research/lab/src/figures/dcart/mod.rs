@@ -29,8 +29,9 @@ mod workload;
 
 pub use scale::DcartScale;
 
+use super::claim::evaluate;
 use super::job::FigureJob;
-use super::paper::{ScaledPaper, Title, figures, shared};
+use super::paper::{ScaledFigure, ScaledPaper, at_scale, figures, shared};
 use super::row::{PaperClaim, Row};
 use scale::Figure;
 
@@ -39,11 +40,10 @@ impl ScaledPaper for DcartScale {
         "DCART"
     }
 
-    fn titles(&self) -> Vec<Title> {
-        let is_there =
-            |figure: &&Figure| self.trace().is_none() || !OF_MIXES.contains(&figure.name);
-        let there = FIGURES.iter().filter(is_there);
-        there.map(Figure::name_and_title).collect()
+    fn figures(&self) -> Vec<ScaledFigure<'_>> {
+        let mut figures = at_scale(FIGURES, self);
+        figures.retain(|figure| self.trace().is_none() || !OF_MIXES.contains(&figure.title.name));
+        figures
     }
 
     fn allowed(&self) -> &'static str {
@@ -59,32 +59,25 @@ impl ScaledPaper for DcartScale {
         }
     }
 
-    fn jobs(&self, figures: &[&'static str]) -> Vec<FigureJob> {
-        let mut jobs = overall::jobs(self, figures);
-        let wanted = FIGURES.iter().filter(|one| figures.contains(&one.name));
-        jobs.extend(wanted.flat_map(|one| (one.jobs)(one, self)));
+    fn shared_jobs(&self, figures: &[&'static str]) -> Vec<FigureJob> {
+        overall::jobs(self, figures)
+    }
+
+    fn finish(&self, _: &str, mut rows: Vec<Row>) -> Vec<Row> {
         // Rows name the source of their keys, whichever figure they belong to.
-        for job in &mut jobs {
-            let (work, scale) = (std::mem::replace(&mut job.work, Box::new(|_| Ok(()))), self);
-            let scale = scale.clone();
-            job.work = Box::new(move |run| {
-                let done = work(run);
-                for row in &mut run.rows {
-                    let workload = rows::workload_of(row);
-                    row.detail.key_source = workload.map(|workload| workload.source(&scale));
-                }
-                done
-            });
+        for row in &mut rows {
+            let workload = rows::workload_of(row);
+            row.detail.key_source = workload.map(|workload| workload.source(self));
         }
-        jobs
+        rows
     }
 
     fn claims(&self, rows: &[Row]) -> Vec<PaperClaim> {
-        claims::claims(rows)
+        evaluate(claims::CLAIMS, rows)
     }
 
-    fn head(&self, commit: &str) -> String {
-        head::head(self, commit)
+    fn description(&self) -> String {
+        head::description(self)
     }
 }
 

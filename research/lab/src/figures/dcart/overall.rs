@@ -25,17 +25,22 @@ pub(super) const CUART: &str = "CuART, modelled";
 /// on the GPUs of 2021 and 2016). It is *assumed* that updates take as long.
 const CUART_RATE: f64 = 2.0 * 118e6;
 
+/// Names of quantities.
+pub(super) const LOCKS: &str = "contended locks";
+pub(super) const MATCHES: &str = "partial key matches";
+pub(super) const ENERGY: &str = "energy";
+
 pub(super) fn contentions(each: f64) -> Quantity {
-    Quantity::new("contended locks", "of 1000 operations", 1e3 * each)
+    Quantity::new(LOCKS, "of 1000 operations", 1e3 * each)
 }
 
 pub(super) fn matches(each: f64) -> Quantity {
-    Quantity::new("partial key matches", "an operation", each)
+    Quantity::new(MATCHES, "an operation", each)
 }
 
 /// Returns rows of the likely energy of an operation, and of the range that the powers leave.
 fn energies(kind: NumberOrigin, peer: &str, x: &Quantity, range: Range) -> Vec<Row> {
-    let names = ["energy, least", "energy", "energy, most"];
+    let names = ["energy, least", ENERGY, "energy, most"];
     let row = |(name, nanojoules): (&str, f64)| {
         let y = Quantity::new(name, "nJ", nanojoules);
         of_kind(kind, "11", "", peer, x.clone(), y)

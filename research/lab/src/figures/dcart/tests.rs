@@ -23,7 +23,7 @@ fn rows(scale: &DcartScale, figures: &[&'static str]) -> Vec<Row> {
         done.unwrap_or_else(|error| panic!("{title}: {error}"));
         rows.extend(more);
     }
-    rows
+    scale.finish("", rows)
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::data::{
 use super::programs::{self, ABSENT, KEYS, PAIRS, SCAN_MAX, VALUES};
 use super::scale::PulseScale;
 use crate::error::LabError;
-use crate::workload::{HERTZ, Permutation, Random, random};
+use crate::workload::{HERTZ, Permutation, Random, random, sum_and_bounds};
 use nearfield_hardware::accelerator::{DepartureReason, MemorySpan};
 use nearfield_offload::modelled::{Object, OffloadedQuery};
 use nearfield_offload::program::TraversalProgram;
@@ -351,19 +351,12 @@ impl PulseRequestGenerator {
         let first = self.chosen().min(self.count - measurements - 1);
         let (begin, _) = series.entry_at(first);
         let (end, _) = series.entry_at(first + measurements);
-        let mut aggregate = [0, 0, u64::MAX, 0];
-        for number in first..first + measurements {
-            let (_, value) = series.entry_at(number);
-            aggregate[0] += value;
-            aggregate[1] += 1;
-            aggregate[2] = aggregate[2].min(value);
-            aggregate[3] = aggregate[3].max(value);
-        }
+        let [sum, least, greatest] = sum_and_bounds(first..first + measurements);
         let words = [begin, end, 0, 0, u64::MAX, 0];
         ExpectedRequest {
             query: TraversalQuery::new(&self.program, series.root(), &words),
             object: None,
-            expected: ExpectedResult::Aggregate(aggregate),
+            expected: ExpectedResult::Aggregate([sum, measurements, least, greatest]),
         }
     }
 

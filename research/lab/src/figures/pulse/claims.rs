@@ -2,148 +2,92 @@
 //! tables, from a summary of it and from its artifact.
 
 use super::cxl::FOUR;
-use super::systems::{CACHE_BASED, applications};
-use crate::figures::claim::{ClaimTemplate, of, stated};
-use crate::figures::row::{PaperClaim, Row};
-use crate::report::NumberOrigin;
-use PulseClaimSource::*;
+use super::systems::CACHE_BASED;
+use crate::figures::claim::ClaimQuery::{Greatest, Least};
+use crate::figures::claim::{ClaimTemplate, PanelFilter, PointQuery, claims, heights};
 
-/// The source of our number.
-#[derive(Clone, Copy)]
-enum PulseClaimSource {
-    /// The least or the greatest ratio of a quantity of the cache-based system and pulse, or its
-    /// inverse, over applications on one node.
-    CacheBased(&'static str, PulseExtreme),
-    /// The least or the greatest ratio of the energies of RPC and pulse.
-    Energy(PulseExtreme),
-    /// The throughput of one logic with four memory pipelines relative to that of four coupled
-    /// cores.
-    Matches,
-    /// The latency of pulse-acc relative to pulse's on two nodes, for an application.
-    Distributed(&'static str),
-    /// The factor by which pulse reduces the slowdown by CXL on four nodes.
-    Cxl(&'static str),
-    /// Crossings of an application in slabs of this many KiB.
-    Crossings(&'static str, f64),
-    /// Requests that cross, likewise.
-    Crossing(&'static str, f64),
+/// The names of applications, which are panels and contenders of figures.
+const WIRED_TIGER: &str = "WiredTiger";
+const BTRDB: &str = "BTrDB 1 s";
+const APPLICATIONS: &[&str] = &[
+    "WebService",
+    WIRED_TIGER,
+    BTRDB,
+    "BTrDB 2 s",
+    "BTrDB 4 s",
+    "BTrDB 8 s",
+];
+
+/// Returns the ratio of a quantity of one system to another's for each application on one node.
+const fn on_one_node(
+    quantity: &'static str,
+    one: &'static str,
+    others: &'static [&'static str],
+) -> PointQuery {
+    let mut ratios = heights("7", one, others).quantity(quantity).at(1.0);
+    ratios.panels = PanelFilter::Each(APPLICATIONS);
+    ratios
 }
 
-#[derive(Clone, Copy)]
-enum PulseExtreme {
-    Least,
-    Most,
+// Of latencies the lower one is better, so pulse divides.
+const LATENCY: PointQuery = on_one_node("latency", CACHE_BASED, &["pulse"]);
+const THROUGHPUT: PointQuery = on_one_node("throughput", "pulse", &[CACHE_BASED]);
+const ENERGY: PointQuery = heights("8", "RPC", &["pulse"]).quantity("energy of a request");
+
+/// The latency of pulse that returns to its caller, relative to pulse's on two nodes.
+const RETURNING: PointQuery = heights("9", "pulse-acc", &["pulse"])
+    .quantity("latency")
+    .in_panel(WIRED_TIGER)
+    .at(2.0);
+
+/// Returns the factor by which pulse reduces the slowdown by CXL on four nodes.
+const fn cxl(alone: &'static str, with_pulse: &'static [&'static str]) -> PointQuery {
+    heights("12", alone, with_pulse).in_panel(FOUR)
 }
 
-const STATED: &[ClaimTemplate<PulseClaimSource>] = stated! {
-    "pulse.latency.cache-based" (Some(9.0), "x") CacheBased("latency", PulseExtreme::Least) =>
+/// Returns the crossings of an application in slabs of this many KiB.
+const fn crossings(application: &'static str, slab: f64) -> PointQuery {
+    let counts = heights("2b", application, &[]);
+    counts.quantity("crossings").at(slab)
+}
+
+pub(super) const CLAIMS: &[ClaimTemplate] = claims! {
+    "pulse.latency.cache-based" (Some(9.0), "x") Least(LATENCY) =>
         "9 to 34 times lower latency than the cache-based system: the least";
-    "pulse.latency.cache-based.most" (Some(34.0), "x") CacheBased("latency", PulseExtreme::Most) =>
+    "pulse.latency.cache-based.most" (Some(34.0), "x") Greatest(LATENCY) =>
         "the same: the most";
-    "pulse.throughput.cache-based" (Some(28.0), "x")
-        CacheBased("throughput", PulseExtreme::Least) =>
+    "pulse.throughput.cache-based" (Some(28.0), "x") Least(THROUGHPUT) =>
         "28 to 171 times the throughput of the cache-based system: the least";
-    "pulse.throughput.cache-based.most" (Some(171.0), "x")
-        CacheBased("throughput", PulseExtreme::Most) =>
+    "pulse.throughput.cache-based.most" (Some(171.0), "x") Greatest(THROUGHPUT) =>
         "the same: the most";
-    "pulse.energy.rpc" (Some(4.5), "x") Energy(PulseExtreme::Least) =>
+    "pulse.energy.rpc" (Some(4.5), "x") Least(ENERGY) =>
         "energy of a request with RPC over that with pulse, 4.5 to 5: the least";
-    "pulse.energy.rpc.most" (Some(5.0), "x") Energy(PulseExtreme::Most) =>
+    "pulse.energy.rpc.most" (Some(5.0), "x") Greatest(ENERGY) =>
         "the same: the most";
-    "pulse.table4.matches" (Some(1.24 / 1.20), "x") Matches =>
+    "pulse.table4.matches" (Some(1.24 / 1.20), "x")
+        Least(heights("table4", "1 logic", &["coupled"]).quantity("throughput").at(4.0)) =>
         "1 logic and 4 memory pipelines have the throughput of 4 coupled cores";
-    "pulse.distributed.latency" (None, "x") Distributed("WiredTiger") =>
+    "pulse.distributed.latency" (None, "x") Least(RETURNING) =>
         "returning to the caller costs latency on two nodes: pulse-acc relative to pulse";
-    "pulse.cxl.webservice" (Some(4.7), "x") Cxl("WebService") =>
+    "pulse.cxl.webservice" (Some(4.7), "x")
+        Least(cxl("WebService, CXL", &["WebService, CXL and pulse"])) =>
         "with CXL on four nodes, the factor by which pulse reduces the slowdown";
-    "pulse.cxl.wiredtiger" (Some(3.0), "x") Cxl("WiredTiger") =>
+    "pulse.cxl.wiredtiger" (Some(3.0), "x")
+        Least(cxl("WiredTiger, CXL", &["WiredTiger, CXL and pulse"])) =>
         "the same for the ordered table";
-    "pulse.crossings.wiredtiger" (Some(13.3), "a request") Crossings("WiredTiger", 1048576.0) =>
+    "pulse.crossings.wiredtiger" (Some(13.3), "a request")
+        Least(crossings(WIRED_TIGER, 1048576.0)) =>
         "crossings between four memory nodes in slabs of 1 GiB";
-    "pulse.crossings.btrdb" (Some(1.15), "a request") Crossings("BTrDB 1 s", 1048576.0) =>
+    "pulse.crossings.btrdb" (Some(1.15), "a request") Least(crossings(BTRDB, 1048576.0)) =>
         "the same for the time series";
-    "pulse.crossings.btrdb.2m" (Some(3.71), "a request") Crossings("BTrDB 1 s", 2048.0) =>
+    "pulse.crossings.btrdb.2m" (Some(3.71), "a request") Least(crossings(BTRDB, 2048.0)) =>
         "the same in slabs of 2 MiB";
-    "pulse.crossings.btrdb.4k" (Some(9.5), "a request") Crossings("BTrDB 1 s", 4.0) =>
+    "pulse.crossings.btrdb.4k" (Some(9.5), "a request") Least(crossings(BTRDB, 4.0)) =>
         "the same in slabs of 4 KiB";
-    "pulse.crossing.wiredtiger" (Some(97.0), "%") Crossing("WiredTiger", 1048576.0) =>
+    "pulse.crossing.wiredtiger" (Some(97.0), "%")
+        Least(heights("2b", WIRED_TIGER, &[]).quantity("requests that cross").at(1048576.0)) =>
         "more than 97 % of the requests cross nodes, in slabs of 1 GiB";
-    "pulse.crossing.btrdb" (Some(75.0), "%") Crossing("BTrDB 1 s", 1048576.0) =>
+    "pulse.crossing.btrdb" (Some(75.0), "%")
+        Least(heights("2b", BTRDB, &[]).quantity("requests that cross").at(1048576.0)) =>
         "more than 75 % for the time series";
 };
-
-pub(super) fn claims(rows: &[Row]) -> Vec<PaperClaim> {
-    let claim = |stated: &ClaimTemplate<PulseClaimSource>| {
-        stated.claim(ours(rows, stated.source), NumberOrigin::Modelled)
-    };
-    STATED.iter().map(claim).collect()
-}
-
-fn ours(rows: &[Row], source: PulseClaimSource) -> Option<f64> {
-    match source {
-        CacheBased(quantity, pick) => {
-            let ratio = |panel: &str| {
-                let number = |peer| value(rows, ("7", panel, peer), 1.0, quantity);
-                let (pulse, cached) = (number("pulse")?, number(CACHE_BASED)?);
-                // Of latencies the lower one is better, so pulse divides.
-                Some(match quantity {
-                    "latency" => cached / pulse,
-                    _ => pulse / cached,
-                })
-            };
-            pick.of(applications()
-                .iter()
-                .map(|application| ratio(&application.name())))
-        }
-        Energy(pick) => {
-            let ratio = |row: &Row| {
-                let (panel, x) = (&*row.detail.panel, row.detail.x.value);
-                let number = |peer| value(rows, ("8", panel, peer), x, "energy of a request");
-                Some(number("RPC")? / number("pulse")?)
-            };
-            pick.of(of(rows, "8", "pulse").map(ratio))
-        }
-        Matches => {
-            let rate = |peer| value(rows, ("table4", "", peer), 4.0, "throughput");
-            Some(rate("1 logic")? / rate("coupled")?)
-        }
-        Distributed(panel) => {
-            let latency = |peer| value(rows, ("9", panel, peer), 2.0, "latency");
-            Some(latency("pulse-acc")? / latency("pulse")?)
-        }
-        Cxl(name) => {
-            let slowdown = |suffix: &str| {
-                let peer = format!("{name}, {suffix}");
-                let mut rows = of(rows, "12", &peer);
-                rows.find(|row| row.detail.panel == FOUR)
-                    .map(|row| row.detail.y.value)
-            };
-            Some(slowdown("CXL")? / slowdown("CXL and pulse")?)
-        }
-        Crossings(name, slab) => value(rows, ("2b", "", name), slab, "crossings"),
-        Crossing(name, slab) => value(rows, ("2b", "", name), slab, "requests that cross"),
-    }
-}
-
-/// Returns the height of a point, by its figure, panel and peer.
-fn value(rows: &[Row], place: (&str, &str, &str), x: f64, quantity: &str) -> Option<f64> {
-    let (figure, panel, peer) = place;
-    let mut rows = of(rows, figure, peer);
-    let row = rows.find(|row| {
-        let detail = &row.detail;
-        detail.panel == panel && detail.x.value == x && detail.y.name == quantity
-    });
-    row.map(|row| row.detail.y.value)
-}
-
-impl PulseExtreme {
-    /// Picks from all numbers; returns `None` if one is missing.
-    fn of(self, numbers: impl Iterator<Item = Option<f64>>) -> Option<f64> {
-        let numbers: Vec<f64> = numbers.collect::<Option<_>>()?;
-        let numbers = numbers.into_iter();
-        match self {
-            PulseExtreme::Least => numbers.min_by(f64::total_cmp),
-            PulseExtreme::Most => numbers.max_by(f64::total_cmp),
-        }
-    }
-}

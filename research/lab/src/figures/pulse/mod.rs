@@ -29,8 +29,9 @@ mod tests;
 
 pub use scale::PulseScale;
 
+use super::claim::evaluate;
 use super::job::FigureJob;
-use super::paper::{ScaledPaper, Title, figures, shared};
+use super::paper::{ScaledFigure, ScaledPaper, at_scale, figures, shared};
 use super::row::{PaperClaim, Row};
 use scale::Figure;
 
@@ -39,8 +40,8 @@ impl ScaledPaper for PulseScale {
         "pulse"
     }
 
-    fn titles(&self) -> Vec<Title> {
-        FIGURES.iter().map(Figure::name_and_title).collect()
+    fn figures(&self) -> Vec<ScaledFigure<'_>> {
+        at_scale(FIGURES, self)
     }
 
     fn allowed(&self) -> &'static str {
@@ -48,19 +49,16 @@ impl ScaledPaper for PulseScale {
          sensitivity"
     }
 
-    fn jobs(&self, figures: &[&'static str]) -> Vec<FigureJob> {
-        let mut jobs = systems::jobs(self, figures);
-        let wanted = FIGURES.iter().filter(|one| figures.contains(&one.name));
-        jobs.extend(wanted.flat_map(|one| (one.jobs)(one, self)));
-        jobs
+    fn shared_jobs(&self, figures: &[&'static str]) -> Vec<FigureJob> {
+        systems::jobs(self, figures)
     }
 
     fn claims(&self, rows: &[Row]) -> Vec<PaperClaim> {
-        claims::claims(rows)
+        evaluate(claims::CLAIMS, rows)
     }
 
-    fn head(&self, commit: &str) -> String {
-        head::head(self, commit)
+    fn description(&self) -> String {
+        head::description(self)
     }
 }
 

@@ -1,9 +1,10 @@
 //! The programs of the applications (`end` and `next`), as text.
 
-use super::data::{CHILDREN, ENTRIES, NEXT};
+use super::data::KEYS_MAX;
 use crate::error::LabError;
 use nearfield_offload::isa::assemble;
 use nearfield_offload::program::{Declaration, TraversalProgram};
+use nearfield_offload::structures::layout::b_plus::{CHILDREN, ENTRIES, NEXT};
 use std::sync::Arc;
 
 /// Number of keys of a request of WebService.
@@ -84,8 +85,6 @@ pub(super) fn find() -> Result<Arc<TraversalProgram>, LabError> {
     verified(text, 16)
 }
 
-const FANOUT: usize = 9;
-
 /// Returns the code that goes from an inner node to the child whose keys include the first word of
 /// the scratchpad.
 fn descend() -> String {
@@ -95,7 +94,7 @@ fn descend() -> String {
             ldxdw r4, [r1]
             jne r4, 0, leaf\n",
     );
-    for slot in 0..FANOUT {
+    for slot in 0..KEYS_MAX {
         let entry = ENTRIES + 16 * slot;
         text += &format!(
             "jle r6, {slot}, child{slot}
@@ -103,8 +102,8 @@ fn descend() -> String {
              jle r5, r7, child{slot}\n"
         );
     }
-    text += "ja child9\n";
-    for slot in 0..=FANOUT {
+    text += &format!("ja child{KEYS_MAX}\n");
+    for slot in 0..=KEYS_MAX {
         let child = CHILDREN + 8 * slot;
         text += &format!("child{slot}:\n ldxdw r0, [r1+{child}]\n exit\n");
     }
@@ -116,7 +115,7 @@ fn descend() -> String {
 pub(super) fn scan() -> Result<Arc<TraversalProgram>, LabError> {
     let mut text = descend();
     text += "ldxdw r8, [r2+8]\n ldxdw r9, [r2+16]\n";
-    for slot in 0..FANOUT {
+    for slot in 0..KEYS_MAX {
         let (key, value) = (ENTRIES + 16 * slot, ENTRIES + 16 * slot + 8);
         text += &format!(
             "   jle r6, {slot}, end
@@ -156,7 +155,7 @@ pub(super) fn aggregate() -> Result<Arc<TraversalProgram>, LabError> {
              ldxdw r3, [r2+24]
              ldxdw r4, [r2+32]
              ldxdw r9, [r2+40]\n";
-    for slot in 0..FANOUT {
+    for slot in 0..KEYS_MAX {
         let (key, value) = (ENTRIES + 16 * slot, ENTRIES + 16 * slot + 8);
         text += &format!(
             "   jle r6, {slot}, on

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// The peers: a lock-free skip list, a tree of tries, and an adaptive radix tree, which threads can
 /// share.
-const PEERS: [PeerKind; 3] = [PeerKind::Skiplist, PeerKind::Masstree, PeerKind::Congee];
+pub(super) const PEERS: [PeerKind; 3] = [PeerKind::Skiplist, PeerKind::Masstree, PeerKind::Congee];
 
 /// Creates a job for each peer, which runs alone.
 pub(super) fn jobs(figure: &Figure, scale: &RadarScale) -> Vec<FigureJob> {

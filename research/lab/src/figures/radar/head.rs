@@ -5,14 +5,13 @@ use super::scale::RadarScale;
 use crate::figures::paper::ScaledPaper;
 use crate::text::grouped;
 
-pub(super) fn head(scale: &RadarScale, commit: &str) -> String {
+pub(super) fn description(scale: &RadarScale) -> String {
     let mut text = format!(
-        "commit {}\n{} keys on {} modules, {:.2} of the paper's density, batches of {} operations \
+        "{} keys on {} modules, {:.2} of the paper's density, batches of {} operations \
          or a hundredth of that in scans; {} batches of {} count; seed {}\n\
          All throughput is modelled, in virtual time, except that of figure CPU and of servers in \
          figure 14; training and the time of a protocol are measured. Figures use {} unless \
          they state otherwise:",
-        commit,
         grouped(scale.keys),
         grouped(scale.modules),
         scale.density(),
@@ -38,5 +37,5 @@ pub(super) fn head(scale: &RadarScale, commit: &str) -> String {
             device.source,
         ));
     }
-    text + "\n"
+    text
 }

@@ -34,7 +34,7 @@ pub use scale::RadarScale;
 use scale::Figure;
 
 use super::job::FigureJob;
-use super::paper::{ScaledPaper, Title, figures, shared};
+use super::paper::{ScaledFigure, ScaledPaper, at_scale, figures, shared};
 use super::row::{ModuleSystemModel, PaperClaim, Row};
 use nearfield_hardware::modules::ModulePreset;
 
@@ -43,8 +43,8 @@ impl ScaledPaper for RadarScale {
         "RADAR"
     }
 
-    fn titles(&self) -> Vec<Title> {
-        FIGURES.iter().map(Figure::name_and_title).collect()
+    fn figures(&self) -> Vec<ScaledFigure<'_>> {
+        at_scale(FIGURES, self)
     }
 
     fn allowed(&self) -> &'static str {
@@ -56,11 +56,9 @@ impl ScaledPaper for RadarScale {
         presets.to_vec()
     }
 
-    fn jobs(&self, figures: &[&'static str]) -> Vec<FigureJob> {
+    fn shared_jobs(&self, figures: &[&'static str]) -> Vec<FigureJob> {
         let mut jobs = micro::jobs(self, figures);
         jobs.extend(heights::jobs(self, figures));
-        let wanted = FIGURES.iter().filter(|one| figures.contains(&one.name));
-        jobs.extend(wanted.flat_map(|one| (one.jobs)(one, self)));
         jobs
     }
 
@@ -74,11 +72,11 @@ impl ScaledPaper for RadarScale {
     }
 
     fn claims(&self, rows: &[Row]) -> Vec<PaperClaim> {
-        claims::claims(self, rows)
+        claims::claims(rows)
     }
 
-    fn head(&self, commit: &str) -> String {
-        head::head(self, commit)
+    fn description(&self) -> String {
+        head::description(self)
     }
 }
 

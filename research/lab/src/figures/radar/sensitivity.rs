@@ -12,7 +12,7 @@ use nearfield_hardware::modules::{Bandwidth, Dma, ModuleHostTimes, ModuleParamet
 pub(super) const DEGREES: [f64; 2] = [0.0, 0.99];
 
 /// The name of the figure.
-const FIGURE: &str = "sensitivity";
+pub(super) const FIGURE: &str = "sensitivity";
 
 /// A headline: the ratio of one contender's throughput to another's.
 pub(super) struct Headline {

@@ -33,7 +33,7 @@ impl RadarOperationKind {
     ];
 
     /// Returns the name in the paper.
-    pub(super) fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             RadarOperationKind::Get => "Get",
             RadarOperationKind::Predecessor => "Predecessor",

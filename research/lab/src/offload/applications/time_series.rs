@@ -6,7 +6,7 @@ use super::deployment::{Deployment, DeploymentError};
 use super::native::{self, NativeCode};
 use super::sealer::Sealer;
 use super::web_service::ApplicationBuildError;
-use crate::workload::{HERTZ, measurement, random};
+use crate::workload::{HERTZ, measurement, random, sum_and_bounds};
 use nearfield_offload::structures::{BPlusTree, NodeHeap, aggregated};
 use nearfield_offload::traversal::TraversalQuery;
 use rand::RngExt;
@@ -114,13 +114,7 @@ impl RemoteApplication for TimeSeriesApplication {
 
     fn is_right(&self, request: &TimeSeriesRequest, answer: &TimeSeriesReply) -> bool {
         let numbers = request.first..request.first + self.window();
-        let (mut sum, mut least, mut greatest) = (0, u64::MAX, 0);
-        for number in numbers {
-            let (_, magnitude) = measurement(number);
-            sum += magnitude;
-            least = least.min(magnitude);
-            greatest = greatest.max(magnitude);
-        }
+        let [sum, least, greatest] = sum_and_bounds(numbers);
         *answer
             == TimeSeriesReply {
                 sum,

@@ -7,7 +7,7 @@
 use super::{Image, NODE_BYTES, NodeImageSource, hash, put};
 use crate::workload::Permutation;
 
-const NEXT: usize = 248;
+const NEXT: u64 = 248;
 /// Bytes of an object.
 pub(in super::super) const OBJECT_BYTES: u64 = 8192;
 const CHAIN: u64 = 2;

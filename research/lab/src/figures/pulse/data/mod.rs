@@ -17,7 +17,7 @@ pub(super) use list::PulseList;
 pub(super) use ordered_table::PulseOrderedTable;
 pub(super) use slabs::Allocation;
 pub(super) use time_series::PulseTimeSeries;
-pub(super) use tree::{CHILDREN, ENTRIES, NEXT};
+pub(super) use tree::KEYS_MAX;
 
 use crate::workload::hash;
 use nearfield_hardware::accelerator::{
@@ -118,7 +118,8 @@ pub(super) fn table(range: &std::ops::Range<u64>) -> Result<TranslationTable, Ta
 }
 
 /// Writes a word of an image.
-pub(super) fn put(image: &mut Image, at: usize, word: u64) {
+pub(super) fn put(image: &mut Image, at: u64, word: u64) {
+    let at = at as usize;
     debug_assert!(at + 8 <= image.len(), "a word at {at} is outside the node");
     if let Some(bytes) = image.get_mut(at..at + 8) {
         bytes.copy_from_slice(&word.to_le_bytes());

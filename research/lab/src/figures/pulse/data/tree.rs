@@ -1,15 +1,13 @@
 //! The bytes of a node of the applications' B+ tree, and the structure of the tree without its
-//! bytes. Layout: the paper's artifact. 256 bytes: leaf (8 bytes), count of keys, 9 keys with a
-//! value each, 10 children, next leaf, previous leaf.
+//! bytes. Layout: the paper's artifact, which the B+ tree of `nearfield_offload` has, too.
 
 use super::{Image, put};
+use nearfield_offload::structures::layout::b_plus::{
+    CHILDREN, COUNT, ENTRIES, IS_LEAF, NEXT, PREVIOUS,
+};
 
-pub(super) const KEYS_MAX: u64 = 9;
-const COUNT: usize = 8;
-pub(in super::super) const ENTRIES: usize = 16;
-pub(in super::super) const CHILDREN: usize = 160;
-pub(in super::super) const NEXT: usize = 240;
-const PREVIOUS: usize = 248;
+/// The most keys of a node.
+pub(in super::super) const KEYS_MAX: u64 = 9;
 
 /// The position of a node: its level, 0 for leaves, and its number from the left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,9 +50,9 @@ pub(super) fn image(shape: &impl GeneratedTree, place: TreeNodePosition) -> Imag
     debug_assert!(below.start < below.end, "a node is never empty");
     debug_assert!(below.end - below.start <= KEYS_MAX + u64::from(place.level > 0));
     if place.level == 0 {
-        put(&mut image, 0, 1);
+        put(&mut image, IS_LEAF, 1);
         put(&mut image, COUNT, below.end - below.start);
-        for (slot, number) in below.enumerate() {
+        for (slot, number) in (0..).zip(below) {
             let (key, value) = shape.entry(number);
             put(&mut image, ENTRIES + 16 * slot, key);
             put(&mut image, ENTRIES + 16 * slot + 8, value);
@@ -73,7 +71,7 @@ pub(super) fn image(shape: &impl GeneratedTree, place: TreeNodePosition) -> Imag
     }
     put(&mut image, COUNT, below.end - below.start - 1);
     let level = place.level - 1;
-    for (slot, index) in below.enumerate() {
+    for (slot, index) in (0..).zip(below) {
         let child = TreeNodePosition { level, index };
         put(&mut image, CHILDREN + 8 * slot, shape.address(child));
         if slot > 0 {
