@@ -71,7 +71,7 @@ pub struct FileReadRate {
 /// of another file in the folder.
 ///
 /// # Errors
-/// A tier or the disk refuses a request, or the interrupt is raised.
+/// There is nothing to read, a tier or the disk refuses a request, or the interrupt is raised.
 pub fn files(
     plan: &TiersBenchPlan,
     values: &ValueCorpus,
@@ -153,6 +153,10 @@ fn fill(
     bytes: u64,
     interrupt: &Interrupt,
 ) -> Result<(Vec<ColdPlace>, Vec<Extent>), TiersError> {
+    // Without values the loop would not end, and without bytes there would be nothing to read.
+    if values.list.is_empty() || bytes == 0 {
+        return Err(TiersError::NoValues);
+    }
     let (mut places, mut extents, mut at) = (Vec::new(), Vec::new(), 0);
     while at < bytes {
         for some in values.list.chunks(PUT_AT_ONCE) {
@@ -362,5 +366,22 @@ mod tests {
         assert!(read.tier.kops > 0.0 && read.bare.kops > 0.0, "{read:?}");
         // Nothing is left in the folder.
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn without_values_or_bytes_there_is_nothing_to_read() {
+        let folder = tempfile::tempdir().unwrap();
+        for (records, file_bytes) in [(0, 4 << 20), (2000, 0)] {
+            let values = ValueCorpus::records(records, None).unwrap();
+            let plan = TiersBenchPlan {
+                rounds: 1,
+                turn: Duration::from_millis(1),
+                folder: folder.path().to_owned(),
+                file_bytes,
+                depth: 1,
+            };
+            let refused = files(&plan, &values, &Interrupt::default());
+            assert!(matches!(refused, Err(TiersError::NoValues)), "{refused:?}");
+        }
     }
 }
