@@ -89,7 +89,7 @@ fn by_ring(
     let mut failed = None;
     loop {
         let goes_on = failed.is_none() && start.elapsed() < turn;
-        while let Some(slot) = free.pop().filter(|_| goes_on) {
+        while goes_on && let Some(slot) = free.pop() {
             let extent = extents[random.random_range(0..extents.len())];
             let memory = buffers[slot].0.as_mut_ptr();
             let read =
@@ -109,6 +109,7 @@ fn by_ring(
             open += 1;
         }
         if open == 0 {
+            debug_assert_eq!(free.len(), depth, "a slot is lost");
             return failed.map_or(Ok(durations), Err);
         }
         match ring.submit_and_wait(1) {
