@@ -8,6 +8,8 @@ use nearfield_fabric::transport::sim::{Delivery, FabricSimulation};
 use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress, NodeId};
 use nearfield_hardware::network::NetworkPreset;
 use nearfield_pool::layout::{Geometry, LeafSlotRange, PoolIndexShape, PoolLeafLayout};
+use std::cell::Cell;
+use std::rc::Rc;
 
 /// Number of a client's operations in flight, as in the paper's measurements of verbs.
 const TASKS: usize = 6;
@@ -24,9 +26,22 @@ fn rate(scale: &ChimeScale, posts: &Posts) -> f64 {
     let network = NetworkPreset::ConnectX6.parameters();
     let mut simulation = FabricSimulation::new(scale.seed, network, Delivery::Whole);
     simulation.add_node(MEMORY);
-    for client in 0..scale.clients as u32 {
+    let completed = completed(&mut simulation, scale.clients, posts);
+    debug_assert_eq!(
+        completed,
+        scale.clients * TASKS * EACH,
+        "without faults no read fails"
+    );
+    completed as f64 / simulation.now().as_secs_f64() / 1e6
+}
+
+/// Executes the operations of all clients, and returns the number of those that complete.
+fn completed(simulation: &mut FabricSimulation, clients: usize, posts: &Posts) -> usize {
+    let completed = Rc::new(Cell::new(0));
+    for client in 0..clients as u32 {
         for task in 0..TASKS {
             let (endpoint, posts) = (simulation.endpoint(client), posts.clone());
+            let completed = Rc::clone(&completed);
             simulation.spawn(client, async move {
                 for number in 0..EACH {
                     for post in &posts {
@@ -40,17 +55,17 @@ fn rate(scale: &ChimeScale, posts: &Posts) -> f64 {
                         let reads = buffers
                             .iter_mut()
                             .map(|into| FabricVerb::Read { from, into });
-                        // Without faults in the simulation no read fails.
                         if endpoint.post(&mut reads.collect::<Vec<_>>()).await.is_err() {
                             return;
                         }
                     }
+                    completed.set(completed.get() + 1);
                 }
             });
         }
     }
     simulation.run();
-    (scale.clients * TASKS * EACH) as f64 / simulation.now().as_secs_f64() / 1e6
+    completed.get()
 }
 
 fn layout(key_bytes: usize, neighborhood: usize) -> PoolLeafLayout {
@@ -151,4 +166,28 @@ pub(super) fn neighborhoods(figure: &Figure, scale: &ChimeScale) -> Vec<FigureJo
         job(figure, scale, peer, KEY, KEYS.map(point).into())
     };
     peers.map(line).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn operations_that_fail_are_not_counted() {
+        let posts = vec![vec![64], vec![64, 128]];
+        let network = NetworkPreset::ConnectX6.parameters();
+        let completed = |lost: bool| {
+            let mut simulation = FabricSimulation::new(1, network, Delivery::Whole);
+            let node = simulation.add_node(MEMORY);
+            if lost {
+                simulation.lose_node(node, Duration::from_micros(20));
+            }
+            super::completed(&mut simulation, 2, &posts)
+        };
+        let all = 2 * TASKS * EACH;
+        assert_eq!(completed(false), all);
+        let some = completed(true);
+        assert!(some > 0 && some < all, "{some}");
+    }
 }
