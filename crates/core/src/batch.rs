@@ -374,6 +374,7 @@ impl<F: EntryForm> Batch<F> {
         }
     }
 
+    #[inline]
     fn push(&mut self, operation: Result<IndexOperation<F>, OperationError>) -> usize {
         let position = self.operations.len();
         self.operations.push(match operation {

@@ -310,6 +310,7 @@ impl Spec {
     ///
     /// # Errors
     /// An error with the command's name and the placement.
+    #[inline]
     pub fn admit_on(&self, is_shared: bool) -> Result<(), CommandError> {
         if !is_shared || self.is_for_pools() {
             return Ok(());

@@ -46,6 +46,7 @@ impl<'c> CommandCall<'c> {
     ///
     /// # Errors
     /// `Syntax` if there are fewer arguments.
+    #[inline]
     pub fn arg(&self, position: usize) -> Result<&'c [u8], CommandError> {
         self.args.get(position).copied().ok_or(CommandError::Syntax)
     }

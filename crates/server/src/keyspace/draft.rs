@@ -58,6 +58,7 @@ pub const ATTEMPTS_MAX: usize = 10_000;
 
 impl Draft {
     /// Forgets all keys.
+    #[inline]
     pub fn clear(&mut self) {
         self.keys.clear();
     }

@@ -200,6 +200,7 @@ impl Keyspace {
     }
 
     /// Enters the exclusive phase if no thread is in a phase.
+    #[inline]
     pub fn try_exclude(&self) -> Option<RwLockWriteGuard<'_, Databases>> {
         self.phase.try_write()
     }

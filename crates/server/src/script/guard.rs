@@ -31,6 +31,7 @@ thread_local! {
 pub struct WatchedRun(());
 
 impl Drop for WatchedRun {
+    #[inline]
     fn drop(&mut self) {
         IS_ATTENDED.set(false);
     }

@@ -23,11 +23,13 @@ impl Drop for HostRestoreGuard {
 }
 
 /// Returns true if the script that runs, or that ran last on this thread, has asked for RESP3.
+#[inline]
 pub fn is_typed() -> bool {
     TYPED.get()
 }
 
 /// Sets whether the script that runs has asked for RESP3. It is false when a script begins.
+#[inline]
 pub fn set_typed(typed: bool) {
     TYPED.set(typed);
 }

@@ -181,6 +181,7 @@ impl ServerCore {
     ///
     /// # Errors
     /// `MISCONF`.
+    #[inline]
     pub fn admit_write(&self, command: &Spec) -> Result<(), CommandError> {
         if command.flags.has(Flags::WRITE) && self.refuses_writes() {
             return Err(self.write_refusal());

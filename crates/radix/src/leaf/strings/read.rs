@@ -70,6 +70,7 @@ impl<'g> StringEntryParts<'g> {
 
     /// Returns a copy of the value, which is not short. Must be validated.
     #[cold]
+    #[inline]
     fn boxed(self) -> Box<[u8]> {
         let mut copy = Vec::with_capacity(self.value_length);
         self.append_to(&mut copy, false);
