@@ -303,6 +303,17 @@ mod tests {
         assert_eq!(notes_of(&server), [(1_800_000_000_000, b"h".to_vec())]);
     }
 
+    /// The hash is changed in place, so that its old record would name an empty one.
+    #[test]
+    fn a_hash_that_a_round_has_emptied_is_deleted_though_its_note_stays() {
+        let server = with_hash();
+        let replies = refusing(notes_of_a_round(), || execute(&server, &["HDEL h f"]));
+        assert_eq!(replies, ":1\r\n");
+        assert_eq!(reclaim(&server), 1);
+        assert_eq!(execute(&server, &["EXISTS h"]), ":0\r\n");
+        assert_eq!(notes_of(&server), [(1_900_000_000_000, b"h".to_vec())]);
+    }
+
     /// One command is refused, and the one after it is executed again as if another server had
     /// changed its key.
     #[test]
