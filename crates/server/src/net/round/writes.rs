@@ -146,6 +146,10 @@ impl CommandRound {
     pub(super) fn correct_replies(&mut self, clients: &mut impl RoundClients) {
         let mut corrections = std::mem::take(&mut self.corrections);
         corrections.sort_unstable_by_key(|(position, _)| *position);
+        debug_assert!(
+            corrections.is_sorted_by(|(one, _), (other, _)| one < other),
+            "a command that is folded in a shared index has one key"
+        );
         // From the last one to the first, so that earlier ranges stay valid.
         for (position, answer) in corrections.into_iter().rev() {
             let sent = self.sent.get(position).zip(self.told.get(position));
