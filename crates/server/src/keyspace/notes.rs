@@ -364,8 +364,8 @@ impl NoteChanges {
         }
     }
 
-    /// Changes the notes in the index, and returns each write whose new note was refused. An old one
-    /// that is not removed is no reason to undo a write: it is removed when it is due.
+    /// Changes the notes in the index, and returns each write whose new note was refused. An old
+    /// note that is not removed is no reason to undo a write: it is removed when it is due.
     pub fn apply(&mut self, database: &Database) -> Vec<(u32, OperationError)> {
         debug_assert_eq!(self.added.len(), self.batch.len());
         if self.added.is_empty() {
