@@ -328,6 +328,9 @@ impl Eviction {
     /// be in the exclusive phase. If the memory tier must have room, too, because its values cannot
     /// move to others, `carry` is called each time the last tier has got some.
     ///
+    /// If keys may not be evicted because of a pause, it returns true, as in Redis: commands that
+    /// write wait for its end, and no other is refused meanwhile.
+    ///
     /// With tiers, only keys are evicted whose values are in the last tier that holds any.
     pub fn make_room(
         &self,
@@ -357,8 +360,11 @@ impl Eviction {
         if used <= limit && !is_tier_over(keys.databases()) {
             return true;
         }
+        if keys.keeps_all() {
+            return true;
+        }
         let policy = self.policy();
-        if policy == MaxmemoryPolicy::NoEviction || keys.keeps_all() {
+        if policy == MaxmemoryPolicy::NoEviction {
             return false;
         }
         let target = limit - limit / SPARE_PART;

@@ -12,7 +12,8 @@
 //!
 //! - There are as many notes as keys that expire, so that these are counted by their notes. A write
 //!   that removes a key, takes its time away or gives it an earlier one finds the note's time in
-//!   the record that it replaces, and removes the note.
+//!   the record that it replaces, and removes the note. If the index refuses that, the note leads
+//!   to no record, and is removed when it is due.
 //! - A key is never expired by its note, only by its record.
 //! - A caller that asks for the key that expires next must have the first note checked
 //!   ([`Database::soonest`]).
@@ -338,8 +339,8 @@ impl Database {
 #[derive(Debug, Default)]
 pub struct NoteChanges {
     batch: Batch<ByteStrings>,
-    /// The write to which each operation of the batch belongs.
-    writes: Vec<u32>,
+    /// The write whose note each operation of the batch adds; `None` if it removes one.
+    added: Vec<Option<u32>>,
     stored: Vec<u8>,
 }
 
@@ -359,31 +360,38 @@ impl NoteChanges {
                 true => self.batch.insert(self.stored.as_slice(), b"".as_slice()),
                 false => self.batch.remove(self.stored.as_slice()),
             };
-            self.writes.push(write);
+            self.added.push(is_new.then_some(write));
         }
     }
 
-    /// Changes the notes in the index, and returns each write of which a note was refused.
+    /// Changes the notes in the index, and returns each write whose new note was refused. An old
+    /// note that is not removed is no reason to undo a write: it is removed when it is due.
     pub fn apply(&mut self, database: &Database) -> Vec<(u32, OperationError)> {
-        debug_assert_eq!(self.writes.len(), self.batch.len());
-        if self.writes.is_empty() {
+        debug_assert_eq!(self.added.len(), self.batch.len());
+        if self.added.is_empty() {
             return Vec::new();
         }
         let executed = database
             .expiries_or_create()
             .and_then(|expiries| expiries.execute(&mut self.batch));
-        let error =
-            |(position, &write): (usize, &u32)| match (&executed, self.batch.outcome(position)) {
-                (Err(error), _) => Some((write, error.clone())),
-                (_, OperationOutcome::Failed(error)) => Some((write, error)),
-                _ => None,
-            };
-        let refused = self.writes.iter().enumerate().filter_map(error);
-        let mut refused: Vec<(u32, OperationError)> = refused.collect();
-        // The two changes of a write follow each other, and both may be refused.
-        refused.dedup_by_key(|(write, _)| *write);
+        let error = |position: usize| match (&executed, self.batch.outcome(position)) {
+            (Err(error), _) => Some(error.clone()),
+            (_, OperationOutcome::Failed(error)) => Some(error),
+            _ => None,
+        };
+        let (mut refused, mut stays) = (Vec::new(), None);
+        for (position, &added) in self.added.iter().enumerate() {
+            match (added, error(position)) {
+                (_, None) => {}
+                (Some(write), Some(error)) => refused.push((write, error)),
+                (None, Some(error)) => stays = Some(error),
+            }
+        }
+        if let Some(error) = stays {
+            tracing::warn!("notes of expiries that have changed stay: {error}");
+        }
         self.batch.clear();
-        self.writes.clear();
+        self.added.clear();
         refused
     }
 }

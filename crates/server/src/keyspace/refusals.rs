@@ -156,11 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn a_write_whose_notes_are_both_refused_is_returned_once() {
+    fn writes_whose_new_notes_are_refused_are_returned_once() {
         let keyspace = Keyspace::new(Home::Local);
         let mut changes = NoteChanges::default();
         changes.add(7, b"k", Some(1), Some(2));
         changes.add(8, b"l", None, Some(3));
+        // A note that is not removed leaves its key as it is written.
+        changes.add(9, b"m", Some(4), None);
         let apply = || changes.apply(&keyspace.share()[0]);
         let refused = refusing(|call, _| call == Execute, apply);
         let writes: Vec<u32> = refused.iter().map(|(write, _)| *write).collect();

@@ -132,7 +132,10 @@ fn write_table(
         && let Value::String(text) = verbatim.raw_get("string")?
     {
         let mut padded = *b"   ";
-        for (letter, &byte) in padded.iter_mut().zip(&*format.as_bytes()) {
+        let format = format.as_bytes();
+        // As in Redis, the format ends before a zero byte.
+        let letters = format.iter().take_while(|byte| **byte != 0);
+        for (letter, &byte) in padded.iter_mut().zip(letters) {
             *letter = byte;
         }
         reply.verbatim(&padded, &text.as_bytes());

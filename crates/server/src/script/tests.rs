@@ -167,6 +167,7 @@ fn the_format_of_a_verbatim_string_has_three_bytes_whatever_its_letters() {
         ("txt", b"txt"),
         ("text", b"tex"),
         ("", b"   "),
+        ("a\\0b", b"a  "),
         ("\\195\\169", b"\xc3\xa9 "),
         ("\\226\\130\\172x", b"\xe2\x82\xac"),
         ("\\255\\254\\253", b"\xff\xfe\xfd"),

@@ -558,7 +558,7 @@ fn nothing_is_evicted_during_a_pause_and_the_pause_lasts() {
     connection.command(&words).unwrap();
     configure(&server, "maxmemory", "1");
     assert_eq!(server.server.eviction.evicted_keys(), 0);
-    // The server's thread counts these bytes anew before it looks for keys to evict.
+    // The server's thread counts these bytes again before it looks for keys to evict.
     const ASIDE: u64 = 1 << 40;
     server.server.eviction.note_aside(ASIDE as usize);
     eventually("the limit is checked", || used(&server) < ASIDE);
@@ -566,6 +566,11 @@ fn nothing_is_evicted_during_a_pause_and_the_pause_lasts() {
     connection.command(&[b"PING"]).unwrap();
     assert_eq!(server.server.eviction.evicted_keys(), 0);
     assert!(server.server.is_paused());
+    // A queued command takes memory, and is not held back.
+    let transaction = [vec![b"MULTI".to_vec()], get(1), vec![b"DISCARD".to_vec()]];
+    for reply in pipeline(&mut connection, &transaction) {
+        assert!(matches!(reply, RespReplyValue::Simple(_)), "{reply}");
+    }
     connection.command(&[b"CLIENT", b"UNPAUSE"]).unwrap();
     eventually("keys are evicted", || {
         server.server.keyspace.share()[0].is_empty().unwrap()

@@ -146,6 +146,10 @@ impl CommandRound {
     pub(super) fn correct_replies(&mut self, clients: &mut impl RoundClients) {
         let mut corrections = std::mem::take(&mut self.corrections);
         corrections.sort_unstable_by_key(|(position, _)| *position);
+        debug_assert!(
+            corrections.is_sorted_by(|(one, _), (other, _)| one < other),
+            "a command that is folded in a shared index has one key"
+        );
         // From the last one to the first, so that earlier ranges stay valid.
         for (position, answer) in corrections.into_iter().rev() {
             let sent = self.sent.get(position).zip(self.told.get(position));
@@ -301,6 +305,17 @@ mod tests {
         let replies = execute(&server, &["HSET other f v", "HGET h f"]);
         assert_eq!(replies, ":1\r\n$3\r\nnew\r\n");
         assert_eq!(notes_of(&server), [(1_800_000_000_000, b"h".to_vec())]);
+    }
+
+    /// The hash is changed in place, so that its old record would name an empty one.
+    #[test]
+    fn a_hash_that_a_round_has_emptied_is_deleted_though_its_note_stays() {
+        let server = with_hash();
+        let replies = refusing(notes_of_a_round(), || execute(&server, &["HDEL h f"]));
+        assert_eq!(replies, ":1\r\n");
+        assert_eq!(reclaim(&server), 1);
+        assert_eq!(execute(&server, &["EXISTS h"]), ":0\r\n");
+        assert_eq!(notes_of(&server), [(1_900_000_000_000, b"h".to_vec())]);
     }
 
     /// One command is refused, and the one after it is executed again as if another server had

@@ -317,7 +317,7 @@ fn a_snapshot_fails_by_name_if_a_value_that_is_changed_meanwhile_cannot_be_read(
     };
     let [first, second, third] = [&values[0].0, &values[1].0, &values[2].0];
     let changes: [(&[&[u8]], &[u8]); 4] = [
-        (&[b"SET", first, b"anew"], first),
+        (&[b"SET", first, b"other"], first),
         (&[b"DEL", second], second),
         // All keys are written before it, of which the first one is not in a tier any more.
         (&[b"SWAPDB", b"0", b"1"], third),
