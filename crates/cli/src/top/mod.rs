@@ -1,15 +1,21 @@
 //! `nearfield top`: live view of a server's work.
 
+mod panel;
 mod sample;
 mod view;
 
 use crate::client::{CliClient, ConnectArguments};
 use clap::Args;
-use ratatui::backend::TestBackend;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
-use ratatui::{DefaultTerminal, Terminal};
+use crossterm::cursor::{Hide, MoveTo, Show};
+use crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use crossterm::style::Print;
+use crossterm::terminal::{
+    BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
+    LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size,
+};
+use crossterm::{execute, queue};
 use sample::TopSample;
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use view::TopView;
@@ -26,7 +32,11 @@ pub struct TopArguments {
 
 const EVERY: Duration = Duration::from_secs(1);
 /// Columns and lines of the printed screen.
-const PRINTED: (u16, u16) = (100, 32);
+const PRINTED: (usize, usize) = (100, 32);
+
+/// The terminal while it shows the view. Dropping it, also in a panic, restores the former screen.
+#[derive(Debug)]
+struct TopScreen(());
 
 /// Runs the command.
 pub fn run(arguments: &TopArguments) -> ExitCode {
@@ -49,22 +59,16 @@ fn show(arguments: &TopArguments) -> io::Result<()> {
         print!("{}", print(&TopView::new(&first, &second)));
         return Ok(());
     }
-    let mut terminal = ratatui::try_init()?;
     // An error is shown only once the terminal is as it was.
-    let result = refresh(&mut terminal, &mut client, first);
-    ratatui::try_restore()?;
-    result
+    let screen = TopScreen::enter()?;
+    refresh(&screen, &mut client, first)
 }
 
 /// Draws until the user presses `q`.
-fn refresh(
-    terminal: &mut DefaultTerminal,
-    client: &mut CliClient,
-    mut before: TopSample,
-) -> io::Result<()> {
+fn refresh(screen: &TopScreen, client: &mut CliClient, mut before: TopSample) -> io::Result<()> {
     let mut view = TopView::new(&before, &before);
     loop {
-        terminal.draw(|frame| view.draw(frame))?;
+        screen.draw(&view)?;
         let until = Instant::now() + EVERY;
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -76,15 +80,14 @@ fn refresh(
             }
             match event::read()? {
                 Event::Key(key) if key.code == KeyCode::Char('q') => return Ok(()),
+                // A terminal in raw mode sends no signal for it.
                 Event::Key(key)
                     if key.code == KeyCode::Char('c')
                         && key.modifiers.contains(KeyModifiers::CONTROL) =>
                 {
                     return Ok(());
                 }
-                Event::Resize(..) => {
-                    terminal.draw(|frame| view.draw(frame))?;
-                }
+                Event::Resize(..) => screen.draw(&view)?,
                 _ => {}
             }
         }
@@ -94,17 +97,45 @@ fn refresh(
     }
 }
 
+impl TopScreen {
+    /// Takes over the terminal.
+    fn enter() -> io::Result<TopScreen> {
+        enable_raw_mode()?;
+        // Created before the next step, so that a failure of it ends the raw mode.
+        let screen = TopScreen(());
+        execute!(io::stdout(), EnterAlternateScreen, Hide)?;
+        Ok(screen)
+    }
+
+    /// Fills the terminal with a view.
+    fn draw(&self, view: &TopView) -> io::Result<()> {
+        let (width, height) = size()?;
+        let lines = view.lines(width.into(), height.into());
+        let mut output = io::stdout().lock();
+        queue!(output, BeginSynchronizedUpdate, MoveTo(0, 0))?;
+        // A line feed alone does not return to the first column in raw mode.
+        queue!(output, Print(lines.join("\r\n")))?;
+        queue!(output, Clear(ClearType::FromCursorDown))?;
+        queue!(output, EndSynchronizedUpdate)?;
+        output.flush()
+    }
+}
+
+impl Drop for TopScreen {
+    fn drop(&mut self) {
+        // A terminal that has gone away needs no restoring.
+        let _ = execute!(io::stdout(), Show, LeaveAlternateScreen);
+        let _ = disable_raw_mode();
+    }
+}
+
 /// Returns a screen as text.
 fn print(view: &TopView) -> String {
-    let Ok(mut terminal) = Terminal::new(TestBackend::new(PRINTED.0, PRINTED.1));
-    let Ok(drawn) = terminal.draw(|frame| view.draw(frame));
-    let mut text = String::new();
-    for row in drawn.buffer.content().chunks(usize::from(PRINTED.0)) {
-        let line: String = row.iter().map(ratatui::buffer::Cell::symbol).collect();
-        text += line.trim_end();
-        text.push('\n');
-    }
-    text
+    let lines = view.lines(PRINTED.0, PRINTED.1);
+    lines
+        .iter()
+        .map(|line| format!("{}\n", line.trim_end()))
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,12 +1,8 @@
 //! The displayed changes between two samples.
 
+use super::panel::{TextPanel, fit, side_by_side};
 use super::sample::TopSample;
 use crate::text::{bytes, number};
-use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::Style;
-use ratatui::text::Line;
-use ratatui::widgets::{Block, Paragraph, Row, Table};
 
 /// The displayed values.
 #[derive(Debug)]
@@ -123,74 +119,75 @@ impl TopView {
         }
     }
 
-    /// Draws the view.
-    pub fn draw(&self, frame: &mut Frame<'_>) {
+    /// Returns the view as lines of `width` characters, `height` of them if they are enough for the
+    /// head and the tiers.
+    pub fn lines(&self, width: usize, height: usize) -> Vec<String> {
+        let mut lines: Vec<String> = self.head.iter().map(|line| fit(line, width)).collect();
+        lines.push(fit("", width));
         // A server without tiers needs no lines for them.
-        let tier_lines = match self.tiers.len() as u16 {
+        let tier_lines = match self.tiers.len() {
             0 => 0,
-            tiers => tiers + 3,
+            tiers => tiers + TextPanel::FRAME_LINES,
         };
-        let [head, upper, lower, tiers] = Layout::vertical([
-            Constraint::Length(3),
-            Constraint::Fill(1),
-            Constraint::Fill(1),
-            Constraint::Length(tier_lines),
-        ])
-        .areas(frame.area());
-        if tier_lines > 0 {
-            let rows = self.tiers.iter().map(|(tier, used, figures)| {
-                let [full, served, moved_in, moved_out, read] = figures;
-                vec![
-                    tier.clone(),
-                    bytes(*used),
-                    format!("{full:.1} %"),
-                    format!("{served:.1} %"),
-                    number(*moved_in),
-                    number(*moved_out),
-                    number(*read),
-                ]
-            });
-            let titles = ["tier", "used", "full", "serves", "in/s", "out/s", "read µs"];
-            frame.render_widget(table("Tiers (read: p99)", &titles, rows), tiers);
+        let shared = height.saturating_sub(lines.len() + tier_lines);
+        let upper = shared.div_ceil(2);
+        let pairs = [
+            (self.commands(), self.hot_keys(), upper),
+            (self.batches(), self.memory(), shared - upper),
+        ];
+        for (left, right, height) in pairs {
+            lines.extend(side_by_side(&left, &right, width, height));
         }
-        let halves = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]);
-        let [commands, keys]: [Rect; 2] = halves.areas(upper);
-        let [batches, memory]: [Rect; 2] = halves.areas(lower);
-        let lines = self.head.iter().map(|line| Line::from(line.as_str()));
-        frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), head);
+        if tier_lines > 0 {
+            lines.extend(self.tiers().lines(width, tier_lines));
+        }
+        lines
+    }
+
+    fn commands(&self) -> TextPanel {
         let rows = self.commands.iter().map(|(name, rate, times)| {
             let [median, most] = times.map(|time| format!("{time:.1}"));
             vec![name.clone(), number(*rate), median, most]
         });
-        let titles = ["command", "per second", "p50 µs", "p99 µs"];
-        frame.render_widget(table("Commands", &titles, rows), commands);
+        let titles = &["command", "per second", "p50 µs", "p99 µs"];
+        TextPanel::new("Commands", titles, rows)
+    }
+
+    fn hot_keys(&self) -> TextPanel {
         let rows = self.hot_keys.iter().map(|(key, database, uses)| {
             vec![key.clone(), number(*uses as f64), database.to_string()]
         });
-        let titles = ["key", "per second", "database"];
-        frame.render_widget(table("Hot keys", &titles, rows), keys);
+        TextPanel::new("Hot keys", &["key", "per second", "database"], rows)
+    }
+
+    fn batches(&self) -> TextPanel {
         let rows = self.batches.iter();
         let rows = rows.map(|(size, rate)| vec![size.clone(), number(*rate)]);
-        frame.render_widget(table("Batches", &["commands", "per second"], rows), batches);
+        TextPanel::new("Batches", &["commands", "per second"], rows)
+    }
+
+    fn memory(&self) -> TextPanel {
         let rows = self.memory.iter();
         let rows = rows.map(|(kind, used)| vec![kind.replace('_', " "), bytes(*used)]);
-        frame.render_widget(table("Memory", &["of", "used"], rows), memory);
+        TextPanel::new("Memory", &["of", "used"], rows)
     }
-}
 
-fn table<'a>(
-    title: &'a str,
-    columns: &'a [&'a str],
-    rows: impl Iterator<Item = Vec<String>>,
-) -> Table<'a> {
-    const NUMBER_WIDTH: u16 = 10;
-    let widths = (0..columns.len()).map(|column| match column {
-        0 => Constraint::Fill(1),
-        _ => Constraint::Length(NUMBER_WIDTH),
-    });
-    Table::new(rows.map(Row::new), widths)
-        .header(Row::new(columns.iter().copied()).style(Style::new().bold()))
-        .block(Block::bordered().title(title))
+    fn tiers(&self) -> TextPanel {
+        let rows = self.tiers.iter().map(|(tier, used, figures)| {
+            let [full, served, moved_in, moved_out, read] = figures;
+            vec![
+                tier.clone(),
+                bytes(*used),
+                format!("{full:.1} %"),
+                format!("{served:.1} %"),
+                number(*moved_in),
+                number(*moved_out),
+                number(*read),
+            ]
+        });
+        let titles = &["tier", "used", "full", "serves", "in/s", "out/s", "read µs"];
+        TextPanel::new("Tiers (read: p99)", titles, rows)
+    }
 }
 
 /// Returns the number of values added to each bucket of a histogram.
