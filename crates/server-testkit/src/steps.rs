@@ -4,7 +4,6 @@ use super::connection::{PATIENCE, TestkitConnection};
 use super::nearfield::Nearfield;
 use super::redis::RedisPeerProcess;
 use super::reply::RespReplyValue;
-use nearfield_server::config::ServerOptions;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::thread;
@@ -13,10 +12,7 @@ use std::time::{Duration, Instant};
 /// Runs a test against our server, with two threads, and against redis-server if it is installed,
 /// each without any keys.
 pub fn on_both(test: impl Fn(SocketAddr)) {
-    let ours = Nearfield::start(ServerOptions {
-        threads: 2,
-        ..ServerOptions::default()
-    });
+    let ours = Nearfield::with_threads(2);
     test(ours.address);
     drop(ours);
     // Our servers that tests start allow DEBUG, too.

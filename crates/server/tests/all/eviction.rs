@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::clock::now_ms;
-use nearfield_server::config::ServerOptions;
 use nearfield_server::eviction::MaxmemoryPolicy;
 use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects, KeyView};
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
@@ -25,10 +24,7 @@ const FAR: u64 = LIMIT + (9 << 19);
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn limited(policy: MaxmemoryPolicy, limit: u64) -> Nearfield {
-    let server = Nearfield::start(ServerOptions {
-        threads: 1,
-        ..ServerOptions::default()
-    });
+    let server = Nearfield::with_threads(1);
     configure(&server, "maxmemory", &(limit).to_string());
     configure(&server, "maxmemory-policy", policy.name());
     server
@@ -227,10 +223,7 @@ fn without_eviction_commands_that_take_memory_are_refused() {
 #[test]
 fn a_new_limit_is_kept_at_once() {
     let _alone = ALONE.lock();
-    let server = Nearfield::start(ServerOptions {
-        threads: 2,
-        ..ServerOptions::default()
-    });
+    let server = Nearfield::with_threads(2);
     let mut connection = server.connect();
     pipeline(&mut connection, &(0..100).map(set).collect::<Vec<_>>());
     configure(
@@ -523,10 +516,7 @@ fn new_keys_have_been_used_as_often_as_those_of_redis() {
 #[test]
 fn a_lower_limit_is_kept_with_the_next_write() {
     let _alone = ALONE.lock();
-    let server = Nearfield::start(ServerOptions {
-        threads: 1,
-        ..ServerOptions::default()
-    });
+    let server = Nearfield::with_threads(1);
     let mut connection = server.connect();
     let sets: Vec<_> = (0..50_000).map(set).collect();
     pipeline(&mut connection, &sets);
@@ -597,10 +587,7 @@ fn volatile_policies_evict_only_what_expires() {
         MaxmemoryPolicy::VolatileRandom,
         MaxmemoryPolicy::VolatileTtl,
     ] {
-        let server = Nearfield::start(ServerOptions {
-            threads: 1,
-            ..ServerOptions::default()
-        });
+        let server = Nearfield::with_threads(1);
         with_expiries(&server, 0, 500);
         with_expiries(&server, 3, 500);
         configure(&server, "maxmemory-policy", policy.name());
@@ -662,10 +649,7 @@ fn volatile_policies_evict_only_what_expires() {
 #[test]
 fn hot_keys_are_told() {
     let _alone = ALONE.lock();
-    let server = Nearfield::start(ServerOptions {
-        threads: 1,
-        ..ServerOptions::default()
-    });
+    let server = Nearfield::with_threads(1);
     let mut connection = server.connect();
     for round in 0..200 {
         let gets: Vec<_> = (0..100)

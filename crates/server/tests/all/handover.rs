@@ -3,7 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::config::ServerOptions;
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::reply::RespReplyValue;
@@ -125,10 +124,7 @@ fn kill(server: &Nearfield, mut killer: TestkitConnection, done: &AtomicBool) ->
 
 #[test]
 fn connections_are_handed_over_while_they_are_used() {
-    let server = &Nearfield::start(ServerOptions {
-        threads: THREADS,
-        ..ServerOptions::default()
-    });
+    let server = &Nearfield::with_threads(THREADS);
     let balance = &server.server.balance;
     assert_eq!(balance.active(), THREADS);
     let done = &AtomicBool::new(false);

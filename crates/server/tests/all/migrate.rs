@@ -283,10 +283,7 @@ fn what_is_no_answer_deletes_nothing() {
 
 /// Starts a server with one thread, so that no other client would be served if that thread waited.
 fn of_one_thread() -> Nearfield {
-    Nearfield::start(ServerOptions {
-        threads: 1,
-        ..ServerOptions::default()
-    })
+    Nearfield::with_threads(1)
 }
 
 #[test]

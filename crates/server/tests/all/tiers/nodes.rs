@@ -1,10 +1,13 @@
 //! Large lists with nodes in several tiers.
 
 use super::*;
+use nearfield_server::config::Durability;
 use nearfield_server::keyspace::nodes::MovingNode;
 use nearfield_server::log::LogSyncPolicy;
+use nearfield_server_testkit::saving::logged_in;
 use nearfield_server_testkit::stir::{TierMoveCounts, stir};
 use nearfield_tiers::cold::Traffic;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 /// Returns an element of a list; a chunk takes about eight of them.
@@ -237,11 +240,7 @@ fn a_list_larger_than_the_memory_moves_node_by_node_and_survives() {
     const COUNT: usize = 12_000;
     let folder = TestkitFolder::new();
     let options = ServerOptions {
-        persistence: Durability {
-            directory: Some(folder.0.clone()),
-            log: Some(true),
-            ..Durability::default()
-        },
+        persistence: logged_in(&folder.0),
         ..ServerOptions::default()
     };
     let server = moving(&folder, [4, 0, 64], options.clone());
@@ -296,11 +295,9 @@ fn a_list_larger_than_the_memory_moves_node_by_node_and_survives() {
 #[test]
 fn queues_keep_their_order_and_the_log_is_whole_while_their_nodes_move() {
     let folder = TestkitFolder::new();
-    let always = |directory: &std::path::Path| Durability {
-        directory: Some(directory.to_owned()),
-        log: Some(true),
+    let always = |directory: &Path| Durability {
         policy: Some(LogSyncPolicy::Always),
-        ..Durability::default()
+        ..logged_in(directory)
     };
     let options = ServerOptions {
         persistence: always(&folder.0.join("data")),
