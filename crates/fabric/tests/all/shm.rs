@@ -11,10 +11,11 @@ use nearfield_fabric::transport::shm::{ShmEndpoint, ShmError, ShmNode};
 use nearfield_fabric::transport::sim::{Delivery, FabricSimulation};
 use nearfield_fabric::{Endpoint, FabricError};
 use nearfield_hardware::network::NetworkPreset;
+use nearfield_testkit::stop::AtEnd;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
@@ -32,16 +33,9 @@ fn attach(name: &str) -> ShmEndpoint {
 
 /// Serves a node meanwhile.
 fn served<T>(node: &ShmNode, act: impl FnOnce() -> T) -> T {
-    /// A guard that stops the node, even if a test fails.
-    struct NodeStopGuard<'s>(&'s AtomicBool);
-    impl Drop for NodeStopGuard<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let _stop = NodeStopGuard(&stop);
+        let _stop = AtEnd(&stop);
         scope.spawn(|| node.serve(&stop));
         act()
     })

@@ -17,6 +17,7 @@ use nearfield_server_testkit::saving::logging_into;
 use nearfield_server_testkit::state::{State, state};
 use nearfield_server_testkit::steps::{ask, ask_number, eventually, info};
 use nearfield_server_testkit::stir::{TierMoveCounts, small_tiers, stir};
+use nearfield_testkit::stop::AtEnd;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -65,15 +66,6 @@ fn what_expires_beside_batches_comes_back_from_the_log() {
     expire_beside_batches(|| logging_into(&folder, 2), |_, run| run());
 }
 
-/// Guard that ends the moving of values, also if the test fails meanwhile.
-struct MovesStopGuard<'a>(&'a AtomicBool);
-
-impl Drop for MovesStopGuard<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn what_expires_while_hashes_move_between_tiers_comes_back_from_the_log() {
     let (folder, tiers) = (TestkitFolder::new(), TestkitFolder::new());
@@ -85,7 +77,7 @@ fn what_expires_while_hashes_move_between_tiers_comes_back_from_the_log() {
         let (stop, moved) = (AtomicBool::new(false), TierMoveCounts::default());
         thread::scope(|scope| {
             scope.spawn(|| stir(&server.server.keyspace, &stop, &moved));
-            let _stop = MovesStopGuard(&stop);
+            let _stop = AtEnd(&stop);
             run();
         });
         assert!(moved.values.load(Ordering::Relaxed) > 0);

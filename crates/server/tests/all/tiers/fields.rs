@@ -1,6 +1,6 @@
 //! Large hashes with values in several tiers.
 
-use super::nodes::{ThreadStopGuard, move_nodes, nodes, reads, run};
+use super::nodes::{move_nodes, nodes, reads, run};
 use super::*;
 use nearfield_server::config::Durability;
 use nearfield_server::keyspace::nodes::MovingNode;
@@ -8,6 +8,7 @@ use nearfield_server::log::LogSyncPolicy;
 use nearfield_server_testkit::saving::logged_in;
 use nearfield_server_testkit::steps::eventually;
 use nearfield_server_testkit::stir::{TierMoveCounts, stir};
+use nearfield_testkit::stop::AtEnd;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -305,7 +306,7 @@ fn reads_find_what_was_written_and_the_log_is_whole_while_values_move() {
     let (stop, stirred) = (AtomicBool::new(false), TierMoveCounts::default());
     std::thread::scope(|scope| {
         scope.spawn(|| stir(&server.server.keyspace, &stop, &stirred));
-        let _stops = ThreadStopGuard(&stop);
+        let _stops = AtEnd(&stop);
         let mut connection = server.connect();
         let mut versions = [0; COUNT];
         (0..COUNT).for_each(|number| set(&mut connection, b"hash", number, 0));

@@ -6,6 +6,7 @@ use nearfield_server::keyspace::nodes::MovingNode;
 use nearfield_server::log::LogSyncPolicy;
 use nearfield_server_testkit::saving::logged_in;
 use nearfield_server_testkit::stir::{TierMoveCounts, stir};
+use nearfield_testkit::stop::AtEnd;
 use nearfield_tiers::cold::Traffic;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -30,15 +31,6 @@ fn push(connection: &mut TestkitConnection, key: &[u8], count: usize) {
     for number in 0..count {
         let words: [&[u8]; 3] = [b"RPUSH", key, &element(number)];
         connection.command(&words).unwrap();
-    }
-}
-
-/// Guard that ends a background thread of a test, also when the test fails.
-pub(super) struct ThreadStopGuard<'a>(pub(super) &'a AtomicBool);
-
-impl Drop for ThreadStopGuard<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -308,7 +300,7 @@ fn queues_keep_their_order_and_the_log_is_whole_while_their_nodes_move() {
     let (stop, stirred) = (AtomicBool::new(false), TierMoveCounts::default());
     std::thread::scope(|scope| {
         scope.spawn(|| stir(&server.server.keyspace, &stop, &stirred));
-        let _stops = ThreadStopGuard(&stop);
+        let _stops = AtEnd(&stop);
         let mut connection = server.connect();
         push(&mut connection, b"queue", 100);
         let (mut first, mut end) = (0, 100);
