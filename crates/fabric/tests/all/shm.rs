@@ -4,13 +4,14 @@
 #![cfg(target_os = "linux")]
 
 use crate::suite::{
-    LONG, NODE, Role, RoleProcess, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
+    LONG, NODE, Role, RoleProcess, SIZE, WORKERS, at, check_counts, check_crossings,
     read_with_flag, run, scenario, until, word,
 };
 use nearfield_fabric::transport::shm::{ShmEndpoint, ShmError, ShmNode};
 use nearfield_fabric::transport::sim::{Delivery, FabricSimulation};
 use nearfield_fabric::{Endpoint, FabricError};
 use nearfield_hardware::network::NetworkPreset;
+use nearfield_testkit::polling::block_on;
 use nearfield_testkit::stop::AtEnd;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -6,13 +6,14 @@
 #![cfg(target_os = "linux")]
 
 use crate::suite::{
-    LONG, NODE, Role, RoleProcess, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
-    output_within, read_with_flag, run, scenario, until, word,
+    LONG, NODE, Role, RoleProcess, SIZE, WORKERS, at, check_counts, check_crossings, output_within,
+    read_with_flag, run, scenario, until, word,
 };
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use nearfield_fabric::transport::ucx::{UcxEndpoint, UcxError, UcxNode};
 use nearfield_fabric::{Endpoint, FabricError, FabricVerb, MaskedSwap, NodeId};
 use nearfield_testkit::machines::{CABLE, Machines};
+use nearfield_testkit::polling::block_on;
 use nearfield_testkit::stop::AtEnd;
 use parking_lot::FairMutex;
 use rand::rngs::SmallRng;
