@@ -1,6 +1,6 @@
 //! Steps of tests of connections: sending commands in words, and waiting for events.
 
-use super::connection::{PATIENCE, TestkitConnection};
+use super::connection::{PATIENCE, TestkitConnection, encode_lines};
 use super::nearfield::Nearfield;
 use super::redis::RedisPeerProcess;
 use super::reply::RespReplyValue;
@@ -29,9 +29,7 @@ pub fn connect(address: SocketAddr) -> TestkitConnection {
 
 /// Sends a command with words separated by blanks.
 pub fn send_command(connection: &mut TestkitConnection, command: &str) {
-    let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
-    let mut request = Vec::new();
-    super::connection::encode(&mut request, &words);
+    let request = encode_lines([command]);
     connection.send(&request).expect("the connection is open");
 }
 

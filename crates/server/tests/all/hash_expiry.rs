@@ -9,7 +9,7 @@ use nearfield_server::config::ServerOptions;
 use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects, ValueMoveError};
 use nearfield_server::resp::{Protocol, RespReply};
 use nearfield_server::server::ServerCore;
-use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::connection::{TestkitConnection, encode_lines};
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::reply::RespReplyValue;
@@ -28,11 +28,7 @@ use std::time::Duration;
 
 /// Sends commands together, so that they are executed in batches.
 fn send(connection: &mut TestkitConnection, commands: &[String]) {
-    let mut request = Vec::new();
-    for command in commands {
-        let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
-        encode(&mut request, &words);
-    }
+    let request = encode_lines(commands);
     connection.send(&request).unwrap();
     for command in commands {
         let reply = connection.receive().unwrap();

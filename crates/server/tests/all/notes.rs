@@ -11,7 +11,7 @@ use nearfield_server::config::ServerOptions;
 use nearfield_server::keyspace::notes::Note;
 use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects, Home, KeyView, Keyspace};
 use nearfield_server::resp::{Protocol, RespReply};
-use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::connection::{TestkitConnection, encode_lines};
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::reply::RespReplyValue;
@@ -236,11 +236,7 @@ fn keys_expire_at_their_times_whatever_was_done_to_them() {
 }
 
 fn exchange(connection: &mut TestkitConnection, lines: &[String]) -> Vec<RespReplyValue> {
-    let mut bytes = Vec::new();
-    for line in lines {
-        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        encode(&mut bytes, &words);
-    }
+    let bytes = encode_lines(lines);
     connection.send(&bytes).unwrap();
     lines
         .iter()

@@ -9,7 +9,7 @@ use nearfield_server::command::{CommandImplementation, Flags};
 use nearfield_server::commands::TABLE;
 use nearfield_server::config::{Durability, ServerOptions, check_setting};
 use nearfield_server::keyspace::Home;
-use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::connection::{TestkitConnection, encode_lines};
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_testkit::history::{CallInterval, HistoryRecorder};
@@ -58,8 +58,7 @@ impl PoolServers {
 }
 
 fn ask(connection: &mut TestkitConnection, line: &str) -> RespReplyValue {
-    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-    connection.command(&words).unwrap()
+    connection.run(line).unwrap()
 }
 
 fn error_of(reply: &RespReplyValue) -> String {
@@ -274,11 +273,7 @@ impl PoolHistoryClient<'_> {
     }
 
     fn exchange(&mut self, lines: &[String]) -> (CallInterval, Vec<RespReplyValue>) {
-        let mut request = Vec::new();
-        for line in lines {
-            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-            encode(&mut request, &words);
-        }
+        let request = encode_lines(lines);
         let connection = &mut self.connection;
         self.recorder.call(|| {
             connection.send(&request).unwrap();

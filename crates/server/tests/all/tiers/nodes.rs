@@ -22,8 +22,7 @@ fn element(number: usize) -> Vec<u8> {
 }
 
 pub(super) fn run(connection: &mut TestkitConnection, line: &str) -> RespReplyValue {
-    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-    connection.command(&words).unwrap()
+    connection.run(line).unwrap()
 }
 
 /// Creates a list of `count` elements.
