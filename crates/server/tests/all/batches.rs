@@ -267,7 +267,7 @@ fn without_batches(folder: &TestkitFolder) -> Nearfield {
     let words: [&[u8]; 4] = [b"CONFIG", b"SET", b"slowlog-log-slower-than", b"0"];
     assert_eq!(
         connection.command(&words).unwrap(),
-        RespReplyValue::Simple(b"OK".to_vec())
+        RespReplyValue::simple("OK")
     );
     server
 }

@@ -53,7 +53,7 @@ pub(super) fn run(connection: &mut TestkitConnection, line: &str) -> RespReplyVa
 }
 
 pub(super) fn ok() -> RespReplyValue {
-    RespReplyValue::Simple(b"OK".to_vec())
+    RespReplyValue::simple("OK")
 }
 
 /// Fills the keyspace with values of each type, in every form.
@@ -478,10 +478,7 @@ fn replies_after_a_change_to_always_wait_for_a_sync() {
         // All earlier writes are on the medium, without another write.
         assert!(server.server.log.counts().syncs > syncs, "{before}");
         assert_eq!(server.server.log.durable(), server.server.log.position());
-        assert_eq!(
-            run(&mut connection, "PING"),
-            RespReplyValue::Simple(b"PONG".to_vec())
-        );
+        assert_eq!(run(&mut connection, "PING"), RespReplyValue::simple("PONG"));
     }
     // In one round, and with a sync that fails: a success reply would not be true.
     assert_eq!(run(&mut connection, "CONFIG SET appendfsync no"), ok());
@@ -527,10 +524,7 @@ fn without_space_nothing_is_acknowledged_and_reads_go_on() {
             run(&mut connection, "GET a"),
             RespReplyValue::Bulk(b"1".to_vec())
         );
-        assert_eq!(
-            run(&mut connection, "PING"),
-            RespReplyValue::Simple(b"PONG".to_vec())
-        );
+        assert_eq!(run(&mut connection, "PING"), RespReplyValue::simple("PONG"));
         // The file is unchanged.
         let copy = TestkitFolder::new();
         for name in ["nearfield.manifest", "log-1.aof"] {

@@ -33,7 +33,7 @@ fn limited(policy: MaxmemoryPolicy, limit: u64) -> Nearfield {
 fn configure(server: &Nearfield, name: &str, value: &str) {
     let words = [&b"CONFIG"[..], b"SET", name.as_bytes(), value.as_bytes()];
     let answer = server.connect().command(&words).unwrap();
-    assert_eq!(answer, RespReplyValue::Simple(b"OK".to_vec()));
+    assert_eq!(answer, RespReplyValue::simple("OK"));
 }
 
 fn used(server: &Nearfield) -> u64 {
@@ -123,7 +123,7 @@ fn cache(connection: &mut TestkitConnection) -> (f64, f64) {
         let missed = missed.filter(|(_, value)| !matches!(value, RespReplyValue::Bulk(_)));
         let sets: Vec<_> = missed.map(|(&number, _)| set(number)).collect();
         for answer in pipeline(connection, &sets) {
-            assert_eq!(answer, RespReplyValue::Simple(b"OK".to_vec()));
+            assert_eq!(answer, RespReplyValue::simple("OK"));
         }
         if round >= ROUNDS / 2 {
             hits += AT_ONCE - sets.len();
@@ -201,7 +201,7 @@ fn without_eviction_commands_that_take_memory_are_refused() {
     );
     assert_eq!(server.server.eviction.evicted_keys(), 0);
     // Transactions that write are refused as a whole; those that only read and delete are not.
-    let ok = RespReplyValue::Simple(b"OK".to_vec());
+    let ok = RespReplyValue::simple("OK");
     // The memory of the many replies may be free again.
     let more = (20_000..40_000).map(|n| pipeline(&mut connection, &[set(n)]));
     assert!(more.flatten().any(|answer| answer == refused));
@@ -268,8 +268,7 @@ fn a_small_limit_is_not_overrun_by_long_values() {
     let mut connection = server.connect();
     let value = vec![b'v'; 20_000];
     let mut kept = 0;
-    while connection.command(&[b"SET", &key(kept), &value]).unwrap()
-        == RespReplyValue::Simple(b"OK".to_vec())
+    while connection.command(&[b"SET", &key(kept), &value]).unwrap() == RespReplyValue::simple("OK")
     {
         kept += 1;
         assert!(kept < 1000);
@@ -592,7 +591,7 @@ fn volatile_policies_evict_only_what_expires() {
         with_expiries(&server, 3, 500);
         configure(&server, "maxmemory-policy", policy.name());
         let mut connection = server.connect();
-        let ok = RespReplyValue::Simple(b"OK".to_vec());
+        let ok = RespReplyValue::simple("OK");
         let (mut limit, mut evicted) = (used(&server), 0);
         while evicted < 10 {
             limit -= 20_000;
@@ -640,7 +639,7 @@ fn volatile_policies_evict_only_what_expires() {
         let reset = [&b"CONFIG"[..], b"RESETSTAT"];
         assert_eq!(
             connection.command(&reset).unwrap(),
-            RespReplyValue::Simple(b"OK".to_vec())
+            RespReplyValue::simple("OK")
         );
         assert_eq!(figure(&server, "evicted_keys"), 0);
     }

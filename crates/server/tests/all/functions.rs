@@ -47,7 +47,7 @@ fn change(server: &Nearfield) -> String {
     let words = [&b"FUNCTION"[..], b"RESTORE", &dump, b"FLUSH"];
     assert_eq!(
         connection.command(&words).unwrap(),
-        RespReplyValue::Simple(b"OK".to_vec())
+        RespReplyValue::simple("OK")
     );
     // The load is refused, and not logged either.
     let failed = load(connection, &COUNTS.replace("end)", "end) x = 1"));
@@ -153,10 +153,7 @@ fn libraries_move_to_redis_and_back() {
     };
     let restore = |into: &mut TestkitConnection, payload: &[u8]| {
         let words = [&b"FUNCTION"[..], b"RESTORE", payload, b"REPLACE"];
-        assert_eq!(
-            into.command(&words).unwrap(),
-            RespReplyValue::Simple(b"OK".to_vec())
-        );
+        assert_eq!(into.command(&words).unwrap(), RespReplyValue::simple("OK"));
     };
     assert_eq!(ask(theirs, "FUNCTION FLUSH"), "OK");
     restore(theirs, &dump(ours));

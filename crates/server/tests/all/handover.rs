@@ -38,10 +38,7 @@ fn count(mut connection: TestkitConnection, seed: u64, done: &AtomicBool) -> i64
             std::thread::sleep(Duration::from_millis(random.random_range(0..15)));
         }
         connection.send(&request[cut..]).unwrap();
-        assert_eq!(
-            connection.receive().unwrap(),
-            RespReplyValue::Simple(b"OK".to_vec())
-        );
+        assert_eq!(connection.receive().unwrap(), RespReplyValue::simple("OK"));
         for _ in 0..length {
             expected += 1;
             assert_eq!(
@@ -99,7 +96,7 @@ fn listen(
         );
         listener.command(&[b"UNSUBSCRIBE", b"channel"]).unwrap();
         let pong = listener.command(&[b"PING"]).unwrap();
-        assert_eq!(pong, RespReplyValue::Simple(b"PONG".to_vec()));
+        assert_eq!(pong, RespReplyValue::simple("PONG"));
     }
     number
 }

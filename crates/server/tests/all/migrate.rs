@@ -366,7 +366,7 @@ fn transactions_and_scripts_move_keys_at_once() {
     );
     let words = [&b"EVAL"[..], script.as_bytes(), b"1", b"b"];
     let answer = here.command(&words).expect("a reply");
-    assert_eq!(answer, RespReplyValue::Simple(b"OK".to_vec()));
+    assert_eq!(answer, RespReplyValue::simple("OK"));
     assert_eq!(ask(&mut there, "MGET a b"), "1) \"1\"\n2) \"2\"");
     assert_eq!(ask_number(&mut here, "DBSIZE"), 0);
 }

@@ -144,11 +144,7 @@ fn streams_move_between_servers_both_ways() {
             let copy = format!("copy:{key}");
             let words = [&b"RESTORE"[..], copy.as_bytes(), b"0", payload];
             let restored = connection.command(&words).expect("a reply");
-            assert_eq!(
-                restored,
-                RespReplyValue::Simple(b"OK".to_vec()),
-                "{key} in {name}"
-            );
+            assert_eq!(restored, RespReplyValue::simple("OK"), "{key} in {name}");
             assert!(self::facts(connection, &copy) == *facts, "{key} in {name}");
             // The copy works like a stream.
             let added = ask(connection, &format!("XADD {copy} 700-* f v"));

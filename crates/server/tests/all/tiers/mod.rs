@@ -833,7 +833,7 @@ fn pipelines_wait_for_files_in_their_order_and_also_when_the_client_sends_no_mor
         encode(&mut request, &[b"GET", &key]);
         expected.push(RespReplyValue::Bulk(values[number as usize].clone()));
         encode(&mut request, &[b"SET", &key, b"new"]);
-        expected.push(RespReplyValue::Simple(b"OK".to_vec()));
+        expected.push(RespReplyValue::simple("OK"));
         encode(&mut request, &[b"GET", &key]);
         expected.push(RespReplyValue::Bulk(b"new".to_vec()));
     }

@@ -251,10 +251,7 @@ fn a_list_larger_than_the_memory_moves_node_by_node_and_survives() {
     assert!(cold > warm, "{cold} cold nodes, {warm} in memory");
     check(&server).unwrap();
     // A snapshot has all of it, and takes no memory for it.
-    assert_eq!(
-        run(&mut connection, "SAVE"),
-        RespReplyValue::Simple(b"OK".to_vec())
-    );
+    assert_eq!(run(&mut connection, "SAVE"), RespReplyValue::simple("OK"));
     let used = server.server.keyspace.heap.used_bytes();
     assert!(used < 5 << 20, "{used} bytes after a snapshot");
     for number in (0..COUNT).step_by(500) {
