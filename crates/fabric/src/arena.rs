@@ -183,9 +183,7 @@ mod tests {
 
     #[test]
     fn pieces_are_apart_on_all_nodes_and_all_comes_back() {
-        let network = NetworkPreset::ConnectX6.parameters();
-        let mut simulation = FabricSimulation::new(1, network, Delivery::Torn);
-        let nodes = [simulation.add_node(1 << 20), simulation.add_node(1 << 20)];
+        let (mut simulation, nodes) = FabricSimulation::with_nodes(1, Delivery::Torn, [1 << 20; 2]);
         let arena = Rc::new(FabricArena::new(&nodes, 1 << 16));
         let pieces = Rc::new(RefCell::new(Vec::new()));
         for task in 0..4_u64 {
@@ -231,9 +229,7 @@ mod tests {
 
     #[test]
     fn pieces_are_aligned_and_margins_go_back() {
-        let network = NetworkPreset::ConnectX6.parameters();
-        let mut simulation = FabricSimulation::new(1, network, Delivery::Torn);
-        let nodes = [simulation.add_node(1 << 20)];
+        let (mut simulation, nodes) = FabricSimulation::with_nodes(1, Delivery::Torn, [1 << 20]);
         let endpoint = simulation.endpoint(0);
         simulation.spawn(0, async move {
             let arena = FabricArena::aligned(&nodes, 5000, 256);

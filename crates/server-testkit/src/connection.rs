@@ -9,6 +9,16 @@ use std::time::{Duration, Instant};
 /// Timeout that suffices on a machine that is busy with other tests.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Encodes commands, each of which is a line of words separated by blanks.
+pub fn encode_lines<L: AsRef<str>>(lines: impl IntoIterator<Item = L>) -> Vec<u8> {
+    let mut requests = Vec::new();
+    for line in lines {
+        let words: Vec<&[u8]> = line.as_ref().split(' ').map(str::as_bytes).collect();
+        encode(&mut requests, &words);
+    }
+    requests
+}
+
 /// A connection to a server.
 #[derive(Debug)]
 pub struct TestkitConnection {
@@ -45,6 +55,12 @@ impl TestkitConnection {
         let mut request = Vec::new();
         encode(&mut request, words);
         self.send(&request)?;
+        self.receive()
+    }
+
+    /// Sends a command with words separated by blanks, and reads its reply.
+    pub fn run(&mut self, line: &str) -> io::Result<RespReplyValue> {
+        self.send(&encode_lines([line]))?;
         self.receive()
     }
 

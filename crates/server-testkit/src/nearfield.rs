@@ -95,6 +95,14 @@ impl Nearfield {
         }
     }
 
+    /// Starts a server with this number of threads, and with the defaults otherwise.
+    pub fn with_threads(threads: usize) -> Nearfield {
+        Nearfield::start(ServerOptions {
+            threads,
+            ..ServerOptions::default()
+        })
+    }
+
     /// Connects to it.
     pub fn connect(&self) -> TestkitConnection {
         TestkitConnection::open(self.address).expect("the server listens")

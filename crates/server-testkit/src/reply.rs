@@ -45,6 +45,11 @@ pub struct MalformedReply(pub String);
 const DEPTH_MAX: usize = 32;
 
 impl RespReplyValue {
+    /// Creates a simple text, such as `OK`.
+    pub fn simple(text: &str) -> RespReplyValue {
+        RespReplyValue::Simple(text.as_bytes().to_vec())
+    }
+
     /// Returns the reply without the fields of these names, in maps and in lists of names and
     /// values.
     pub fn without(self, names: &[&str]) -> RespReplyValue {

@@ -1,10 +1,9 @@
 //! Steps of tests of connections: sending commands in words, and waiting for events.
 
-use super::connection::{PATIENCE, TestkitConnection};
+use super::connection::{PATIENCE, TestkitConnection, encode_lines};
 use super::nearfield::Nearfield;
 use super::redis::RedisPeerProcess;
 use super::reply::RespReplyValue;
-use nearfield_server::config::ServerOptions;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::thread;
@@ -13,10 +12,7 @@ use std::time::{Duration, Instant};
 /// Runs a test against our server, with two threads, and against redis-server if it is installed,
 /// each without any keys.
 pub fn on_both(test: impl Fn(SocketAddr)) {
-    let ours = Nearfield::start(ServerOptions {
-        threads: 2,
-        ..ServerOptions::default()
-    });
+    let ours = Nearfield::with_threads(2);
     test(ours.address);
     drop(ours);
     // Our servers that tests start allow DEBUG, too.
@@ -33,9 +29,7 @@ pub fn connect(address: SocketAddr) -> TestkitConnection {
 
 /// Sends a command with words separated by blanks.
 pub fn send_command(connection: &mut TestkitConnection, command: &str) {
-    let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
-    let mut request = Vec::new();
-    super::connection::encode(&mut request, &words);
+    let request = encode_lines([command]);
     connection.send(&request).expect("the connection is open");
 }
 

@@ -48,10 +48,7 @@ fn set_cold(connection: &mut TestkitConnection, numbers: &[usize], random: &mut 
         }
         connection.send(&request).unwrap();
         for _ in some {
-            assert_eq!(
-                connection.receive().unwrap(),
-                RespReplyValue::Simple(b"OK".to_vec())
-            );
+            assert_eq!(connection.receive().unwrap(), RespReplyValue::simple("OK"));
             // The value may have moved by itself.
             assert!(matches!(
                 connection.receive().unwrap(),

@@ -20,14 +20,6 @@ use std::time::{Duration, Instant};
 const KB: usize = 1 << 10;
 const MB: usize = 1 << 20;
 
-/// Starts our server with default settings and some threads.
-fn start(threads: usize) -> Nearfield {
-    Nearfield::start(ServerOptions {
-        threads,
-        ..ServerOptions::default()
-    })
-}
-
 fn configure(address: SocketAddr, name: &str, value: &str) {
     let words = [&b"CONFIG"[..], b"SET", name.as_bytes(), value.as_bytes()];
     let answer = connect(address).command(&words).unwrap();
@@ -141,7 +133,7 @@ fn who_sends_no_more_is_answered_before_its_connection_is_closed() {
 #[test]
 fn idle_clients_are_closed_but_not_those_that_wait() {
     // With one thread, idle clients are found in one go.
-    let ours = start(1);
+    let ours = Nearfield::with_threads(1);
     idle(ours.address, true);
     match RedisPeerProcess::start(&[]) {
         Ok(redis) => idle(redis.address, false),
@@ -194,7 +186,7 @@ fn disconnected_for_output(connection: &mut TestkitConnection) -> u64 {
 
 #[test]
 fn a_subscriber_that_does_not_read_is_disconnected_at_the_hard_limit() {
-    let ours = start(2);
+    let ours = Nearfield::with_threads(2);
     let address = ours.address;
     configure(address, "client-output-buffer-limit", "pubsub 1mb 0 0");
     let mut publisher = connect(address);
@@ -222,7 +214,7 @@ fn a_subscriber_that_does_not_read_is_disconnected_at_the_hard_limit() {
 
 #[test]
 fn a_subscriber_over_the_soft_limit_has_some_time() {
-    let ours = start(2);
+    let ours = Nearfield::with_threads(2);
     let address = ours.address;
     configure(address, "client-output-buffer-limit", "pubsub 0 64kb 1000");
     let mut publisher = connect(address);
@@ -274,7 +266,7 @@ fn a_client_that_does_not_read_its_replies_is_disconnected_at_the_hard_limit() {
     const REQUESTS: usize = 2000;
     let _alone = measuring();
     for value_bytes in [1000 * KB, 4000 * KB] {
-        let ours = start(2);
+        let ours = Nearfield::with_threads(2);
         let address = ours.address;
         configure(address, "client-output-buffer-limit", "normal 2mb 0 0");
         let mut other = connect(address);
@@ -321,7 +313,7 @@ fn repeating(words: &[&[u8]], last: &[u8], times: usize) -> Vec<u8> {
 fn replies_are_cut_while_they_are_made() {
     const TIMES: usize = 500;
     let _alone = measuring();
-    let ours = start(1);
+    let ours = Nearfield::with_threads(1);
     let address = ours.address;
     configure(address, "client-output-buffer-limit", "normal 2mb 0 0");
     let long = vec![b'v'; MB];
@@ -400,7 +392,7 @@ fn replies_are_cut_while_they_are_made() {
 fn commands_on_a_key_that_is_named_often_hold_it_once() {
     const BYTES: usize = 16 * MB;
     let _alone = measuring();
-    let ours = start(1);
+    let ours = Nearfield::with_threads(1);
     let mut other = connect(ours.address);
     let mut sketch = b"HYLL\x01".to_vec();
     // Runs of one register each, many more than there are registers.
@@ -471,7 +463,7 @@ fn a_client_that_has_not_logged_in_is_not_kept_waiting_for() {
 fn a_client_that_reads_late_loses_nothing_without_a_limit() {
     const REQUESTS: usize = 200;
     let _alone = measuring();
-    let ours = start(2);
+    let ours = Nearfield::with_threads(2);
     let address = ours.address;
     let value = RespReplyValue::Bulk((0..256 * KB).map(|at| (at % 251) as u8).collect());
     let RespReplyValue::Bulk(bytes) = &value else {
@@ -503,7 +495,7 @@ fn evicted_clients(connection: &mut TestkitConnection) -> u64 {
 
 /// Starts our server with some keys. Its clients may hold a quarter of `maxmemory`.
 fn with_keys(threads: usize, maxmemory: &str, keys: usize) -> (Nearfield, TestkitConnection) {
-    let ours = start(threads);
+    let ours = Nearfield::with_threads(threads);
     let mut other = connect(ours.address);
     configure(ours.address, "maxmemory", maxmemory);
     configure(ours.address, "maxmemory-policy", "allkeys-lru");
@@ -581,7 +573,7 @@ fn many_clients_that_do_not_read_are_bounded_together() {
 fn replies_that_wait_take_little_more_than_their_bytes() {
     const REPLIES: usize = 700;
     let _alone = measuring();
-    let ours = start(1);
+    let ours = Nearfield::with_threads(1);
     configure(ours.address, "maxmemory-clients", "0");
     let mut other = connect(ours.address);
     assert_eq!(ask_number(&mut other, "SETRANGE v 99999 x"), 100_000);
@@ -675,7 +667,7 @@ fn a_transaction_that_takes_too_much_is_refused() {
 
 #[test]
 fn what_is_kept_apart_from_keys_is_counted() {
-    let ours = start(1);
+    let ours = Nearfield::with_threads(1);
     let mut other = connect(ours.address);
     configure(ours.address, "maxmemory", "20mb");
     let pad = "x".repeat(100 * KB);
@@ -711,7 +703,7 @@ fn what_is_kept_apart_from_keys_is_counted() {
 #[test]
 fn messages_of_a_script_are_bounded_before_anybody_receives_them() {
     let _alone = measuring();
-    let ours = start(2);
+    let ours = Nearfield::with_threads(2);
     let mut publisher = connect(ours.address);
     let mut silent = connect(ours.address);
     assert!(ask(&mut silent, "SUBSCRIBE channel").contains("subscribe"));
@@ -760,7 +752,7 @@ fn a_request_that_is_too_long_ends_its_connection_only() {
 fn requests_that_do_not_end_take_what_has_come_of_them() {
     const CLIENTS: usize = 200;
     const PART: usize = 1000;
-    let ours = start(2);
+    let ours = Nearfield::with_threads(2);
     let address = ours.address;
     let mut other = connect(address);
     let before = info(&mut other, "used_memory");

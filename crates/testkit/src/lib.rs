@@ -7,6 +7,7 @@
 //!   explains them.
 //! - [`keys`]: small key sets with difficult shapes.
 //! - [`panics`]: turns panics into values.
+//! - [`polling`]: runs a future on the calling thread.
 //! - [`seeds`]: the seeds that a test runs.
 //! - [`stop`]: stops threads that run during a test.
 //!
@@ -39,5 +40,6 @@ pub mod linearizability;
 pub mod machines;
 pub mod model;
 pub mod panics;
+pub mod polling;
 pub mod seeds;
 pub mod stop;

@@ -5,24 +5,13 @@
 use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric::transport::ucx::{UcxEndpoint, UcxError};
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
+use nearfield_testkit::polling::block_on;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::pin::pin;
 use std::process::{Child, Command, Output, Stdio};
-use std::task::{Context, Poll, Waker};
 
 const NEARFIELD: &str = env!("CARGO_BIN_EXE_nearfield");
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    let mut context = Context::from_waker(Waker::noop());
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
-            return value;
-        }
-    }
-}
 
 fn memory_node(listen: &str, size: &str) -> Command {
     let mut command = Command::new(NEARFIELD);

@@ -14,27 +14,16 @@ use nearfield_offload::node::Tenant;
 use nearfield_offload::program::{Declaration, TraversalProgram};
 use nearfield_offload::traversal::{QueryRunner, TraversalQuery, TraversalStatus};
 use nearfield_offload::wire::AuthenticationKey;
+use nearfield_testkit::polling::block_on;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddrV4;
 use std::path::Path;
-use std::pin::pin;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 const NEARFIELD: &str = env!("CARGO_BIN_EXE_nearfield");
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    let mut context = Context::from_waker(Waker::noop());
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
-            return value;
-        }
-    }
-}
 
 /// A process whose output is read. It is killed if a test fails.
 struct OffloadProcess {

@@ -336,11 +336,6 @@ impl SharedPoolRequest {
     }
 }
 
-fn ask(connection: &mut TestkitConnection, line: &str) -> std::io::Result<RespReplyValue> {
-    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-    connection.command(&words)
-}
-
 /// Works on the keys through one server until the clients must stop. Returns the operations and
 /// their keys.
 fn client(
@@ -370,7 +365,7 @@ fn client(
             7..9 => SharedPoolRequest::Set(value()),
             _ => SharedPoolRequest::Del,
         };
-        let (interval, reply) = work.recorder.call(|| ask(open, &asked.line(key)));
+        let (interval, reply) = work.recorder.call(|| open.run(&asked.line(key)));
         let refused = |text: &[u8]| String::from_utf8_lossy(text).contains("cannot be reached");
         let did = match &reply {
             // The command was refused and changed nothing.
@@ -504,7 +499,7 @@ fn nothing_that_was_acknowledged_is_lost_over_three_servers() {
                 let mut connection = TestkitConnection::open(address).expect("a server");
                 let read = |key: usize| {
                     let line = SharedPoolRequest::Get.line(key);
-                    let (interval, reply) = work.recorder.call(|| ask(&mut connection, &line));
+                    let (interval, reply) = work.recorder.call(|| connection.run(&line));
                     let did = SharedPoolRequest::Get.did(&reply.expect("a reply"));
                     (
                         key,

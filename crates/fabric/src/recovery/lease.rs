@@ -354,7 +354,6 @@ impl LeasedLock {
 mod tests {
     use super::*;
     use crate::transport::sim::{Delivery, FabricSimulation};
-    use nearfield_hardware::network::NetworkPreset;
     use std::cell::RefCell;
     use std::rc::Rc;
 
@@ -362,10 +361,7 @@ mod tests {
     const LEASE: Duration = Duration::from_millis(2);
 
     fn simulation(seed: u64) -> FabricSimulation {
-        let mut simulation =
-            FabricSimulation::new(seed, NetworkPreset::ConnectX6.parameters(), Delivery::Torn);
-        simulation.add_node(1 << 16);
-        simulation
+        FabricSimulation::with_nodes(seed, Delivery::Torn, [1 << 16]).0
     }
 
     #[test]

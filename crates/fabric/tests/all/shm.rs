@@ -4,17 +4,19 @@
 #![cfg(target_os = "linux")]
 
 use crate::suite::{
-    LONG, NODE, Role, RoleProcess, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
+    LONG, NODE, Role, RoleProcess, SIZE, WORKERS, at, check_counts, check_crossings,
     read_with_flag, run, scenario, until, word,
 };
 use nearfield_fabric::transport::shm::{ShmEndpoint, ShmError, ShmNode};
 use nearfield_fabric::transport::sim::{Delivery, FabricSimulation};
 use nearfield_fabric::{Endpoint, FabricError};
 use nearfield_hardware::network::NetworkPreset;
+use nearfield_testkit::polling::block_on;
+use nearfield_testkit::stop::AtEnd;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
@@ -32,16 +34,9 @@ fn attach(name: &str) -> ShmEndpoint {
 
 /// Serves a node meanwhile.
 fn served<T>(node: &ShmNode, act: impl FnOnce() -> T) -> T {
-    /// A guard that stops the node, even if a test fails.
-    struct NodeStopGuard<'s>(&'s AtomicBool);
-    impl Drop for NodeStopGuard<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let _stop = NodeStopGuard(&stop);
+        let _stop = AtEnd(&stop);
         scope.spawn(|| node.serve(&stop));
         act()
     })

@@ -6,13 +6,15 @@
 #![cfg(target_os = "linux")]
 
 use crate::suite::{
-    LONG, NODE, Role, RoleProcess, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
-    output_within, read_with_flag, run, scenario, until, word,
+    LONG, NODE, Role, RoleProcess, SIZE, WORKERS, at, check_counts, check_crossings, output_within,
+    read_with_flag, run, scenario, until, word,
 };
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use nearfield_fabric::transport::ucx::{UcxEndpoint, UcxError, UcxNode};
 use nearfield_fabric::{Endpoint, FabricError, FabricVerb, MaskedSwap, NodeId};
 use nearfield_testkit::machines::{CABLE, Machines};
+use nearfield_testkit::polling::block_on;
+use nearfield_testkit::stop::AtEnd;
 use parking_lot::FairMutex;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -300,16 +302,6 @@ fn reads_see_nothing_of_what_their_post_writes_later() {
     drive(posts);
 }
 
-/// A guard that sets a flag when it is dropped, even by a panic, so that threads that check the
-/// flag end.
-struct UcxFlagGuard<'f>(&'f AtomicBool);
-
-impl Drop for UcxFlagGuard<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// A reader never sees a line half written.
 #[test]
 fn lines_are_read_and_written_as_one() {
@@ -317,7 +309,7 @@ fn lines_are_read_and_written_as_one() {
     let stop = AtomicBool::new(false);
     let address = &node.address;
     std::thread::scope(|scope| {
-        let _stop = UcxFlagGuard(&stop);
+        let _stop = AtEnd(&stop);
         for writer in 0..2_u8 {
             let stop = &stop;
             scope.spawn(move || {

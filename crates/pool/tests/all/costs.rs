@@ -4,7 +4,6 @@
 use nearfield_fabric::count::{CountingEndpoint, VerbCost};
 use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
 use nearfield_fabric::{GlobalAddress, NodeId};
-use nearfield_hardware::network::NetworkPreset;
 use nearfield_pool::PoolIndexClient;
 use nearfield_pool::chime::{ChimeComputeNode, ChimeOptions, ChimeTree};
 use nearfield_pool::layout::{LeafMetadataPosition, PoolIndexShape, Validation, home};
@@ -41,10 +40,7 @@ struct TwoNodeClients {
 }
 
 fn simulation() -> (FabricSimulation, [NodeId; 1]) {
-    let mut simulation =
-        FabricSimulation::new(1, NetworkPreset::ConnectX6.parameters(), Delivery::Whole);
-    let nodes = [simulation.add_node(64 << 20)];
-    (simulation, nodes)
+    FabricSimulation::with_nodes(1, Delivery::Whole, [64 << 20])
 }
 
 fn compute_node(options: ChimeOptions) -> Arc<ChimeComputeNode> {

@@ -249,9 +249,8 @@ fn nodes_that_the_root_cannot_name_are_refused() {
 
 /// Compares random operations of one client with a `BTreeMap`.
 fn model(seed: u64, options: ChimeOptions, keys: u64, operations: usize) {
-    let network = NetworkPreset::ConnectX6.parameters();
-    let mut simulation = FabricSimulation::new(seed, network, Delivery::Whole);
-    let nodes = [simulation.add_node(32 << 20), simulation.add_node(32 << 20)];
+    let (mut simulation, nodes) =
+        FabricSimulation::with_nodes(seed, Delivery::Whole, [32 << 20; 2]);
     let endpoint = simulation.endpoint(0);
     let value_bytes = options.shape.value_bytes;
     let node = compute_node(options);
@@ -327,9 +326,7 @@ fn it_holds_what_a_map_holds() {
 /// If a scan is wrong.
 fn scans_while_others_write(seed: u64, options: ChimeOptions) -> RemoteRunReport {
     const KEYS: u64 = 120;
-    let network = NetworkPreset::ConnectX6.parameters();
-    let mut simulation = FabricSimulation::new(seed, network, Delivery::Torn);
-    let nodes = [simulation.add_node(4 << 20), simulation.add_node(4 << 20)];
+    let (mut simulation, nodes) = FabricSimulation::with_nodes(seed, Delivery::Torn, [4 << 20; 2]);
     let endpoint = simulation.endpoint(0);
     simulation.spawn(0, async move {
         let node = compute_node(options);
@@ -444,9 +441,7 @@ fn scans_leave_nothing_out_and_answer_nothing_twice() {
 
 #[test]
 fn what_is_deleted_takes_no_levels() {
-    let network = NetworkPreset::ConnectX6.parameters();
-    let mut simulation = FabricSimulation::new(7, network, Delivery::Whole);
-    let nodes = [simulation.add_node(32 << 20), simulation.add_node(32 << 20)];
+    let (mut simulation, nodes) = FabricSimulation::with_nodes(7, Delivery::Whole, [32 << 20; 2]);
     let (endpoint, other) = (simulation.endpoint(0), simulation.endpoint(1));
     simulation.spawn(0, async move {
         let random = &mut SmallRng::seed_from_u64(7);
@@ -505,9 +500,8 @@ fn records_have_room_for_mergers_in_trees_of_all_sizes() {
             shape,
             ..nearfield()
         };
-        let network = NetworkPreset::ConnectX6.parameters();
-        let mut simulation = FabricSimulation::new(1, network, Delivery::TornWords);
-        let nodes = [simulation.add_node(32 << 20)];
+        let (mut simulation, nodes) =
+            FabricSimulation::with_nodes(1, Delivery::TornWords, [32 << 20]);
         let endpoint = simulation.endpoint(0);
         simulation.spawn(0, async move {
             let tree = ChimeTree::create(endpoint, &nodes, INDEX_ROOT, compute_node(options))
@@ -531,9 +525,7 @@ fn records_have_room_for_mergers_in_trees_of_all_sizes() {
 /// once to the merged node, and then to all nodes above: acknowledged writes stay.
 fn merger_dies_at(verb: u64, delivery: Delivery) {
     const KEYS: u64 = 48;
-    let network = NetworkPreset::ConnectX6.parameters();
-    let mut simulation = FabricSimulation::new(verb, network, delivery);
-    let nodes = [simulation.add_node(2 << 20)];
+    let (mut simulation, nodes) = FabricSimulation::with_nodes(verb, delivery, [2 << 20]);
     let endpoint = simulation.endpoint(0);
     simulation.spawn(0, async move {
         let tree = ChimeTree::create(endpoint, &nodes, INDEX_ROOT, compute_node(nearfield()))
@@ -623,9 +615,7 @@ fn number(value: Option<Vec<u8>>) -> Option<u64> {
 fn numbers_of_clients_are_used_again() {
     const CLIENTS: u64 = 4200;
     const KEYS: u64 = 60;
-    let network = NetworkPreset::ConnectX6.parameters();
-    let mut simulation = FabricSimulation::new(11, network, Delivery::Whole);
-    let nodes = [simulation.add_node(256 << 20)];
+    let (mut simulation, nodes) = FabricSimulation::with_nodes(11, Delivery::Whole, [256 << 20]);
     let endpoint = simulation.endpoint(0);
     let endpoints: Vec<SimEndpoint> = (1..=CLIENTS)
         .map(|client| simulation.endpoint(client as u32))
@@ -682,9 +672,7 @@ fn numbers_of_clients_are_used_again() {
 /// A client that was silent for so long that another has its number continues with a new one.
 #[test]
 fn clients_that_were_stopped_go_on() {
-    let mut simulation =
-        FabricSimulation::new(5, NetworkPreset::ConnectX6.parameters(), Delivery::Torn);
-    let nodes = [simulation.add_node(256 << 20)];
+    let (mut simulation, nodes) = FabricSimulation::with_nodes(5, Delivery::Torn, [256 << 20]);
     let (one, other) = (simulation.endpoint(0), simulation.endpoint(1));
     simulation.spawn(0, async move {
         let lease = match nearfield().locks {
@@ -714,9 +702,7 @@ fn clients_that_were_stopped_go_on() {
 
 #[test]
 fn what_is_no_key_is_refused() {
-    let mut simulation =
-        FabricSimulation::new(1, NetworkPreset::ConnectX6.parameters(), Delivery::Whole);
-    let nodes = [simulation.add_node(1 << 20)];
+    let (mut simulation, nodes) = FabricSimulation::with_nodes(1, Delivery::Whole, [1 << 20]);
     let endpoint = simulation.endpoint(0);
     simulation.spawn(0, async move {
         let tree = ChimeTree::create(endpoint, &nodes, INDEX_ROOT, compute_node(chime()))

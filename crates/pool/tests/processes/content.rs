@@ -5,9 +5,10 @@ use crate::keys::{
     NUMBERS, PROCESSES, initial, is_shared, key, scanned, value, version_of, writer,
 };
 use crate::run::ProcessRunParameters;
-use crate::turns::{block_on, block_on_all};
+use crate::turns::block_on_all;
 use nearfield_fabric::Endpoint;
 use nearfield_pool::PoolIndexClient;
+use nearfield_testkit::polling::block_on;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

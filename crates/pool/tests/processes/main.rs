@@ -25,11 +25,11 @@ use nearfield_fabric::membership::MembershipChange;
 use nearfield_fabric::transport::shm::ShmNode;
 use nearfield_fabric::{Endpoint, FabricError};
 use nearfield_pool::{PoolError, PoolIndexClient};
+use nearfield_testkit::polling::block_on;
 use nodes::{AllNodesEndpoint, RunMemoryNodes};
 use run::{NODE, ProcessRunParameters, time};
 use std::sync::RwLock;
 use std::time::Instant;
-use turns::block_on;
 
 /// Lease in milliseconds, if the system knows which posts have begun.
 const LEASE: u64 = 100;

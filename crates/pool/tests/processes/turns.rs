@@ -1,17 +1,7 @@
 //! Futures that are polled in turn, by the only thread of a process.
 
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
-
-pub fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    let mut context = Context::from_waker(Waker::noop());
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
-            return value;
-        }
-    }
-}
+use std::pin::Pin;
+use std::task::{Context, Waker};
 
 /// Polls all of them until each has ended.
 pub fn block_on_all<F: Future<Output = ()>>(futures: impl Iterator<Item = F>) {

@@ -106,6 +106,18 @@ impl CommandDefinition {
         }
     }
 
+    /// Creates the subcommand `HELP` of a container, which needs no keys.
+    pub const fn help(
+        group: CommandGroup,
+        since: &'static str,
+        run: fn(&mut CommandCall<'_>) -> Answer,
+    ) -> CommandDefinition {
+        CommandDefinition::new("help", 2, run)
+            .flag(Flags(Flags::NO_PHASE.0 | Flags::LOADING.0))
+            .about(group, since, "O(1)")
+            .summary("Describes the subcommands.")
+    }
+
     /// Creates a command that becomes operations on the index, one for each of its keys.
     pub const fn planned(
         name: &'static str,

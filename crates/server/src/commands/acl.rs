@@ -81,11 +81,7 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
     row("whoami", 2, who_am_i)
         .about(SERVER, "6.0.0", "O(1)")
         .summary("Returns the name of the client's user."),
-    CommandDefinition::new("help", 2, help)
-        .flag(Flags::NO_PHASE)
-        .flag(Flags::LOADING)
-        .about(SERVER, "6.0.0", "O(1)")
-        .summary("Lists the subcommands."),
+    CommandDefinition::help(SERVER, "6.0.0", help).summary("Lists the subcommands."),
 ];
 
 const fn row(

@@ -78,11 +78,7 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
         .flag(FREE)
         .about(GROUP, "7.0.0", "O(N) for N channels")
         .summary("Returns the numbers of subscribers of shard channels."),
-    CommandDefinition::new("help", 2, show_help)
-        .flag(Flags::NO_PHASE)
-        .flag(Flags::LOADING)
-        .about(GROUP, "6.2.0", "O(1)")
-        .summary("Describes the subcommands."),
+    CommandDefinition::help(GROUP, "6.2.0", show_help),
 ];
 
 /// Returns the first words of the messages that confirm the begin and the end of a subscription.
@@ -295,6 +291,5 @@ fn show_help(call: &mut CommandCall<'_>) -> Answer {
             "SHARDNUMSUB [<shardchannel> ...]",
             "    The same as NUMSUB for the channels of shards.",
         ],
-    );
-    Ok(())
+    )
 }

@@ -131,11 +131,7 @@ impl Parameter {
                 let is = |word: &&&str| word.eq_ignore_ascii_case(value);
                 match words.iter().find(is) {
                     Some(word) => Ok((*word).to_owned()),
-                    None => Err(format!(
-                        "argument(s) must be one of the following: {}",
-                        words.join(", ")
-                    )
-                    .into()),
+                    None => Err(none_of(words)),
                 }
             }
             ParameterKind::Text | ParameterKind::Secret => Ok(value.to_owned()),
@@ -155,11 +151,7 @@ pub fn several(value: &str, words: &[&str]) -> Result<String, Cow<'static, str>>
     let one_of = |given: &str| words.iter().any(|word| word.eq_ignore_ascii_case(given));
     let given: Vec<_> = value.split_ascii_whitespace().collect();
     if given.is_empty() || !given.iter().all(|word| one_of(word)) {
-        return Err(format!(
-            "argument(s) must be one of the following: {}",
-            words.join(", ")
-        )
-        .into());
+        return Err(none_of(words));
     }
     let is_given = |word: &&&str| given.iter().any(|it| it.eq_ignore_ascii_case(word));
     // The order of `words` makes equal values equal texts.
@@ -168,6 +160,11 @@ pub fn several(value: &str, words: &[&str]) -> Result<String, Cow<'static, str>>
         Some(none) if others.is_empty() => Ok((*none).to_owned()),
         _ => Ok(others.join(" ")),
     }
+}
+
+fn none_of(words: &[&str]) -> Cow<'static, str> {
+    let words = words.join(", ");
+    format!("argument(s) must be one of the following: {words}").into()
 }
 
 fn within(number: i128, least: i128, most: i128) -> Result<(), Cow<'static, str>> {
@@ -242,6 +239,20 @@ pub const fn integer(
 ) -> Parameter {
     debug_assert!(least <= most);
     free(name, ParameterKind::Integer(least, most), default)
+}
+
+/// Creates a parameter that is a number of bytes of at least `least`.
+pub const fn bytes(name: &'static str, least: u64, default: &'static str) -> Parameter {
+    free(name, ParameterKind::Memory(least, i64::MAX as u64), default)
+}
+
+/// Creates a parameter that is one of these words.
+pub const fn choice(
+    name: &'static str,
+    words: &'static [&'static str],
+    default: &'static str,
+) -> Parameter {
+    free(name, ParameterKind::Enumeration(words), default)
 }
 
 /// Creates a parameter that is any text.

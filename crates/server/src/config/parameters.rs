@@ -6,7 +6,7 @@
 //! implemented, have only one possible value.
 
 use super::parameter::{
-    Parameter, ParameterKind, free, integer, secret, special as with, switch, text,
+    Parameter, ParameterKind, bytes, choice, free, integer, secret, special as with, switch, text,
 };
 use super::special;
 use crate::keyspace::DATABASES;
@@ -41,11 +41,7 @@ pub const PARAMETERS: &[Parameter] = &[
         special::output_limits,
         "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
     ),
-    free(
-        "client-query-buffer-limit",
-        ParameterKind::Memory(1048576, i64::MAX as u64),
-        "1073741824",
-    ),
+    bytes("client-query-buffer-limit", 1048576, "1073741824"),
     integer("io-threads", 1, 128, "1")
         .once("server-threads")
         .fixed(),
@@ -56,22 +52,13 @@ pub const PARAMETERS: &[Parameter] = &[
     free("maxmemory-clients", ParameterKind::MemoryOrPercent, "25%"),
     integer("port", 0, 65535, "6399"),
     switch("protected-mode", "yes"),
-    free(
-        "proto-max-bulk-len",
-        ParameterKind::Memory(1048576, i64::MAX as u64),
-        "536870912",
-    ),
+    bytes("proto-max-bulk-len", 1048576, "536870912"),
     integer("tcp-backlog", 0, 2147483647, "511").fixed(),
     integer("tcp-keepalive", 0, 2147483647, "300"),
     integer("timeout", 0, 2147483647, "0"),
     integer("tracking-table-max-keys", 0, i64::MAX, "1000000"),
     integer("metrics-port", 0, 65535, "0").fixed(),
-    free(
-        "tls-auth-clients",
-        ParameterKind::Enumeration(&["no", "yes", "optional"]),
-        "yes",
-    )
-    .fixed(),
+    choice("tls-auth-clients", &["no", "yes", "optional"], "yes").fixed(),
     text("tls-ca-cert-file", "").fixed(),
     text("tls-cert-file", "").fixed(),
     text("tls-key-file", "").fixed(),
@@ -83,12 +70,7 @@ pub const PARAMETERS: &[Parameter] = &[
     with("tier", special::tiers, "").fixed(),
     integer("active-defrag-cycle-max", 0, 2147483647, "25").inert(DEFRAGMENTATION),
     integer("active-defrag-cycle-min", 0, 2147483647, "1").inert(DEFRAGMENTATION),
-    free(
-        "active-defrag-ignore-bytes",
-        ParameterKind::Memory(1, i64::MAX as u64),
-        "104857600",
-    )
-    .inert(DEFRAGMENTATION),
+    bytes("active-defrag-ignore-bytes", 1, "104857600").inert(DEFRAGMENTATION),
     integer("active-defrag-max-scan-fields", 0, 2147483647, "1000").inert(DEFRAGMENTATION),
     integer("active-defrag-threshold-lower", 0, 2147483647, "10").inert(DEFRAGMENTATION),
     integer("active-defrag-threshold-upper", 0, 2147483647, "100").inert(DEFRAGMENTATION),
@@ -103,9 +85,9 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("lfu-log-factor", 0, 2147483647, "10").inert(COUNTERS),
     free("maxmemory", ParameterKind::Memory(0, u64::MAX), "0"),
     integer("maxmemory-eviction-tenacity", 0, 100, "10").inert(COUNTERS),
-    free(
+    choice(
         "maxmemory-policy",
-        ParameterKind::Enumeration(&[
+        &[
             "volatile-lru",
             "volatile-lfu",
             "volatile-random",
@@ -114,7 +96,7 @@ pub const PARAMETERS: &[Parameter] = &[
             "allkeys-lfu",
             "allkeys-random",
             "noeviction",
-        ]),
+        ],
         "noeviction",
     ),
     integer("maxmemory-samples", 1, 64, "5"),
@@ -126,21 +108,13 @@ pub const PARAMETERS: &[Parameter] = &[
     // ---- Small forms of objects
     integer("hash-max-listpack-entries", 0, i64::MAX, "512").once("hash-max-ziplist-entries"),
     integer("hash-max-listpack-value", 0, i64::MAX, "64").once("hash-max-ziplist-value"),
-    free(
-        "hll-sparse-max-bytes",
-        ParameterKind::Memory(0, i64::MAX as u64),
-        "3000",
-    ),
+    bytes("hll-sparse-max-bytes", 0, "3000"),
     integer("list-compress-depth", 0, 2147483647, "0").inert(LISTS),
     integer("list-max-listpack-size", -2147483648, 2147483647, "-2").once("list-max-ziplist-size"),
     integer("set-max-intset-entries", 0, i64::MAX, "512"),
     integer("set-max-listpack-entries", 0, i64::MAX, "128"),
     integer("set-max-listpack-value", 0, i64::MAX, "64"),
-    free(
-        "stream-node-max-bytes",
-        ParameterKind::Memory(0, i64::MAX as u64),
-        "4096",
-    ),
+    bytes("stream-node-max-bytes", 0, "4096"),
     integer("stream-node-max-entries", 0, i64::MAX, "100"),
     integer("zset-max-listpack-entries", 0, i64::MAX, "128").once("zset-max-ziplist-entries"),
     integer("zset-max-listpack-value", 0, i64::MAX, "64").once("zset-max-ziplist-value"),
@@ -152,42 +126,25 @@ pub const PARAMETERS: &[Parameter] = &[
     switch("aof-use-rdb-preamble", "yes").inert(FILES),
     free("appenddirname", ParameterKind::FileName, "appendonlydir").fixed(),
     free("appendfilename", ParameterKind::FileName, "appendonly.aof").fixed(),
-    free(
-        "appendfsync",
-        ParameterKind::Enumeration(&["everysec", "always", "no"]),
-        "everysec",
-    ),
+    choice("appendfsync", &["everysec", "always", "no"], "everysec"),
     switch("appendonly", "no"),
-    free(
-        "auto-aof-rewrite-min-size",
-        ParameterKind::Memory(0, i64::MAX as u64),
-        "67108864",
-    ),
+    bytes("auto-aof-rewrite-min-size", 0, "67108864"),
     integer("auto-aof-rewrite-percentage", 0, 2147483647, "100"),
     free("dbfilename", ParameterKind::FileName, "dump.rdb").protected(),
     text("dir", "").protected_always(),
     switch("no-appendfsync-on-rewrite", "no").inert(FILES),
     switch("rdb-del-sync-files", "no").inert(FILES),
     switch("rdb-save-incremental-fsync", "yes").inert(FILES),
-    free(
-        "rdb-format",
-        ParameterKind::Enumeration(&["redis", "valkey"]),
-        "redis",
-    ),
+    choice("rdb-format", &["redis", "valkey"], "redis"),
     switch("rdbchecksum", "yes").fixed().inert(FILES),
     switch("rdbcompression", "yes").inert(FILES),
-    free(
-        "sanitize-dump-payload",
-        ParameterKind::Enumeration(&["no", "yes", "clients"]),
-        "no",
-    )
-    .inert(CHECKS),
+    choice("sanitize-dump-payload", &["no", "yes", "clients"], "no").inert(CHECKS),
     with("save", special::save, ""),
     switch("stop-writes-on-bgsave-error", "yes"),
     // ---- Access
-    free(
+    choice(
         "acl-pubsub-default",
-        ParameterKind::Enumeration(&["allchannels", "resetchannels"]),
+        &["allchannels", "resetchannels"],
         "resetchannels",
     ),
     text("aclfile", "").fixed(),
@@ -202,9 +159,9 @@ pub const PARAMETERS: &[Parameter] = &[
         "50 99 99.9",
     ),
     text("logfile", "").fixed(),
-    free(
+    choice(
         "loglevel",
-        ParameterKind::Enumeration(&["debug", "verbose", "notice", "warning"]),
+        &["debug", "verbose", "notice", "warning"],
         "notice",
     ),
     with("notify-keyspace-events", special::notified, ""),
@@ -234,17 +191,12 @@ pub const PARAMETERS: &[Parameter] = &[
     text("masteruser", "").once("primaryuser").inert(REPLICAS),
     integer("min-replicas-max-lag", 0, 2147483647, "10").once("min-slaves-max-lag"),
     integer("min-replicas-to-write", 0, 2147483647, "0").once("min-slaves-to-write"),
-    free(
-        "repl-backlog-size",
-        ParameterKind::Memory(1, i64::MAX as u64),
-        "1048576",
-    )
-    .inert(REPLICAS),
+    bytes("repl-backlog-size", 1, "1048576").inert(REPLICAS),
     integer("repl-backlog-ttl", 0, 2147483647, "3600").inert(REPLICAS),
     switch("repl-disable-tcp-nodelay", "no").inert(REPLICAS),
-    free(
+    choice(
         "repl-diskless-load",
-        ParameterKind::Enumeration(&["disabled", "on-empty-db", "swapdb"]),
+        &["disabled", "on-empty-db", "swapdb"],
         "disabled",
     )
     .inert(REPLICAS),
@@ -285,29 +237,14 @@ pub const PARAMETERS: &[Parameter] = &[
     switch("daemonize", "no").fixed(),
     integer("databases", 1, DATABASES as i64, "16").fixed(),
     switch("dynamic-hz", "yes").inert(EXPIRY),
-    free(
-        "enable-debug-command",
-        ParameterKind::Enumeration(&["no", "yes", "local"]),
-        "no",
-    )
-    .fixed(),
-    free(
-        "enable-module-command",
-        ParameterKind::Enumeration(&["no", "yes", "local"]),
-        "no",
-    )
-    .fixed(),
+    choice("enable-debug-command", &["no", "yes", "local"], "no").fixed(),
+    choice("enable-module-command", &["no", "yes", "local"], "no").fixed(),
     integer("hz", 0, 2147483647, "10"),
     text("pidfile", "").fixed(),
     with("shutdown-on-sigint", special::shutdown, "default"),
     with("shutdown-on-sigterm", special::shutdown, "default"),
     integer("shutdown-timeout", 0, 2147483647, "10").inert(REPLICAS),
-    free(
-        "enable-protected-configs",
-        ParameterKind::Enumeration(&["no", "yes", "local"]),
-        "no",
-    )
-    .fixed(),
+    choice("enable-protected-configs", &["no", "yes", "local"], "no").fixed(),
     with("supervised", special::supervised, "no")
         .inert("systemd is notified of the start if it requests that")
         .fixed(),
@@ -323,15 +260,10 @@ pub const PARAMETERS: &[Parameter] = &[
     text("ignore-warnings", "").inert(PROCESS),
     switch("hide-user-data-from-log", "yes").inert("no message contains keys or values"),
     switch("extended-redis-compatibility", "no").inert(PROCESS),
-    free(
-        "log-format",
-        ParameterKind::Enumeration(&["legacy", "logfmt"]),
-        "legacy",
-    )
-    .inert("the flag --log-format sets it"),
-    free(
+    choice("log-format", &["legacy", "logfmt"], "legacy").inert("the flag --log-format sets it"),
+    choice(
         "log-timestamp-format",
-        ParameterKind::Enumeration(&["legacy", "iso8601", "milliseconds"]),
+        &["legacy", "iso8601", "milliseconds"],
         "legacy",
     )
     .inert("times of messages have a fixed format"),
@@ -406,30 +338,21 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("commandlog-large-request-max-len", 0, i64::MAX, "128").inert(CLIENTS_LOG),
     integer("commandlog-reply-larger-than", -1, i64::MAX, "1048576").inert(CLIENTS_LOG),
     integer("commandlog-request-larger-than", -1, i64::MAX, "1048576").inert(CLIENTS_LOG),
-    free(
-        "rdb-version-check",
-        ParameterKind::Enumeration(&["strict", "relaxed"]),
-        "strict",
-    )
-    .inert("files of all known versions are read"),
+    choice("rdb-version-check", &["strict", "relaxed"], "strict")
+        .inert("files of all known versions are read"),
     // ---- Of replicas and clusters
     switch("active-replica", "no").constant(REPLICAS).fixed(),
     switch("multi-master", "no").constant(REPLICAS).fixed(),
     switch("dual-channel-replication-enabled", "no").inert(REPLICAS),
     switch("import-mode", "no").constant(REPLICAS),
-    free(
+    choice(
         "propagation-error-behavior",
-        ParameterKind::Enumeration(&["ignore", "panic", "panic-on-replicas"]),
+        &["ignore", "panic", "panic-on-replicas"],
         "ignore",
     )
     .inert(REPLICAS),
     switch("repl-mptcp", "no").inert(REPLICAS),
-    free(
-        "replica-full-sync-buffer-limit",
-        ParameterKind::Memory(0, i64::MAX as u64),
-        "0",
-    )
-    .inert(REPLICAS),
+    bytes("replica-full-sync-buffer-limit", 0, "0").inert(REPLICAS),
     switch("cluster-allow-pubsubshard-when-down", "yes").inert(CLUSTERS),
     switch("cluster-allow-reads-when-down", "no").inert(CLUSTERS),
     switch("cluster-allow-replica-migration", "yes").inert(CLUSTERS),
@@ -442,30 +365,20 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("cluster-compatibility-sample-ratio", 0, 100, "0").inert(CLUSTERS),
     text("cluster-config-save-behavior", "sync").inert(CLUSTERS),
     integer("cluster-databases", 1, 2147483647, "1").inert(CLUSTERS),
-    free(
-        "cluster-link-sendbuf-limit",
-        ParameterKind::Memory(0, i64::MAX as u64),
-        "0",
-    )
-    .inert(CLUSTERS),
+    bytes("cluster-link-sendbuf-limit", 0, "0").inert(CLUSTERS),
     integer("cluster-manual-failover-timeout", 1, 2147483647, "5000").inert(CLUSTERS),
     integer("cluster-port", 0, 65535, "0")
         .inert(CLUSTERS)
         .fixed(),
-    free(
+    choice(
         "cluster-preferred-endpoint-type",
-        ParameterKind::Enumeration(&["ip", "hostname", "unknown-endpoint"]),
+        &["ip", "hostname", "unknown-endpoint"],
         "ip",
     )
     .inert(CLUSTERS),
     integer("cluster-slot-migration-log-max-len", 0, i64::MAX, "1000").inert(CLUSTERS),
     switch("cluster-slot-stats-enabled", "no").inert(CLUSTERS),
-    free(
-        "slot-migration-max-failover-repl-bytes",
-        ParameterKind::Memory(0, i64::MAX as u64),
-        "0",
-    )
-    .inert(CLUSTERS),
+    bytes("slot-migration-max-failover-repl-bytes", 0, "0").inert(CLUSTERS),
     switch("vset-force-single-threaded-execution", "no").inert("there are no vector sets"),
     // ---- Of KeyDB
     switch("active-client-balancing", "yes").inert("connections are distributed evenly"),
@@ -496,7 +409,7 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("max-rand-count", 0, i64::MAX, "4611686018427387903").inert("replies are bounded"),
     integer("max-snapshot-slip", 0, i64::MAX, "400").inert(SCRATCH),
     integer("maxclients-reserved", 0, 100, "0").constant("no connections are reserved"),
-    free("maxstorage", ParameterKind::Memory(0, i64::MAX as u64), "0").constant(STORAGE),
+    bytes("maxstorage", 0, "0").constant(STORAGE),
     integer("min-clients-per-thread", 0, 400, "20").inert("connections are distributed evenly"),
     switch("multi-master-no-forward", "no").inert(REPLICAS),
     switch("multithread-load-enabled", "no").inert(LOADING),
@@ -504,12 +417,7 @@ pub const PARAMETERS: &[Parameter] = &[
         .constant("no client is delayed because of the load"),
     switch("prefetch-enabled", "yes").inert(INDEX),
     integer("rdb-key-save-delay", -2147483648, 2147483647, "0").inert(SCRATCH),
-    free(
-        "repl-backlog-disk-reserve",
-        ParameterKind::Memory(0, i64::MAX as u64),
-        "0",
-    )
-    .inert(REPLICAS),
+    bytes("repl-backlog-disk-reserve", 0, "0").inert(REPLICAS),
     integer("replica-quorum", -1, 2147483647, "-1").inert(REPLICAS),
     integer("replica-weighting-factor", 1, 2147483647, "2").inert(REPLICAS),
     text("scratch-file-path", "").inert(STORAGE).fixed(),

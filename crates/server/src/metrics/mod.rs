@@ -64,6 +64,14 @@ impl Metrics {
         self.add_all(name, help, vec![(Vec::new(), sample)]);
     }
 
+    fn count(&mut self, name: &'static str, help: &'static str, count: u64) {
+        self.add(name, help, MetricValue::Count(count));
+    }
+
+    fn gauge(&mut self, name: &'static str, help: &'static str, value: u64) {
+        self.add(name, help, MetricValue::Gauge(value));
+    }
+
     fn add_all(
         &mut self,
         name: &'static str,
@@ -148,32 +156,23 @@ impl Metrics {
     }
 
     fn add_server(&mut self, server: &ServerCore) {
-        let of = |counter: &AtomicU64| MetricValue::Count(counter.load(Ordering::Relaxed));
+        let clients = server.clients.lock().len() as u64;
+        let help = "Clients that are connected";
+        self.gauge("nearfield_connected_clients", help, clients);
         let statistics = &server.statistics;
-        let clients = MetricValue::Gauge(server.clients.lock().len() as u64);
-        self.add(
-            "nearfield_connected_clients",
-            "Clients that are connected",
-            clients,
-        );
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let all = of(&statistics.connections);
-        self.add(
-            "nearfield_connections",
-            "Connections that were accepted",
-            all,
-        );
+        let help = "Connections that were accepted";
+        self.count("nearfield_connections", help, all);
         let rejected = of(&statistics.rejected_connections);
-        self.add(
-            "nearfield_connections_rejected",
-            "Connections beyond maxclients",
-            rejected,
-        );
+        let help = "Connections beyond maxclients";
+        self.count("nearfield_connections_rejected", help, rejected);
         let received = of(&statistics.received_bytes);
-        self.add("nearfield_received_bytes", "Bytes from clients", received);
+        self.count("nearfield_received_bytes", "Bytes from clients", received);
         let sent = of(&statistics.sent_bytes);
-        self.add("nearfield_sent_bytes", "Bytes to clients", sent);
-        let uptime = MetricValue::Gauge(server.started.elapsed().as_secs());
-        self.add("nearfield_uptime_seconds", "Time since the start", uptime);
+        self.count("nearfield_sent_bytes", "Bytes to clients", sent);
+        let uptime = server.started.elapsed().as_secs();
+        self.gauge("nearfield_uptime_seconds", "Time since the start", uptime);
     }
 
     fn add_memory<'d>(&mut self, server: &ServerCore, databases: &'d Databases) {
@@ -196,15 +195,11 @@ impl Metrics {
         let kinds =
             kinds.map(|(kind, bytes)| (label("kind", kind), MetricValue::Gauge(bytes as u64)));
         self.add_all("nearfield_memory_used_bytes", "Memory in use", kinds.into());
-        let taken = MetricValue::Gauge(taken as u64);
         let help = "Memory of the indexes: in use, or free for reuse";
-        self.add("nearfield_memory_index_taken_bytes", help, taken);
-        let limit = MetricValue::Gauge(server.eviction.limit_bytes());
-        self.add(
-            "nearfield_memory_max_bytes",
-            "The limit of memory; 0 if there is none",
-            limit,
-        );
+        self.gauge("nearfield_memory_index_taken_bytes", help, taken as u64);
+        let limit = server.eviction.limit_bytes();
+        let help = "The limit of memory; 0 if there is none";
+        self.gauge("nearfield_memory_max_bytes", help, limit);
     }
 
     fn add_keys(&mut self, server: &ServerCore, databases: &Databases) {
@@ -224,23 +219,15 @@ impl Metrics {
         let help = "Keys with an expiry";
         self.add_all("nearfield_keys_expiring", help, count(Database::expiring));
         let keyspace = &server.keyspace;
-        let of = |counter: &AtomicU64| MetricValue::Count(counter.load(Ordering::Relaxed));
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let expired = of(&keyspace.expired_keys);
-        self.add("nearfield_keys_expired", "Keys that have expired", expired);
-        let evicted = MetricValue::Count(server.eviction.evicted_keys());
-        self.add("nearfield_keys_evicted", "Keys that were evicted", evicted);
-        let hits = of(&keyspace.hits);
-        self.add(
-            "nearfield_keyspace_hits",
-            "Lookups that found their key",
-            hits,
-        );
-        let misses = of(&keyspace.misses);
-        self.add(
-            "nearfield_keyspace_misses",
-            "Lookups that did not find their key",
-            misses,
-        );
+        self.count("nearfield_keys_expired", "Keys that have expired", expired);
+        let evicted = server.eviction.evicted_keys();
+        self.count("nearfield_keys_evicted", "Keys that were evicted", evicted);
+        let help = "Lookups that found their key";
+        self.count("nearfield_keyspace_hits", help, of(&keyspace.hits));
+        let help = "Lookups that did not find their key";
+        self.count("nearfield_keyspace_misses", help, of(&keyspace.misses));
     }
 
     fn add_tiers(&mut self, server: &ServerCore, databases: &Databases) {
@@ -297,11 +284,7 @@ impl Metrics {
         if !tiers.is_empty() {
             let (ping_pong, _) = server.tiering.ping_pong_and_put_off();
             let help = "Values that returned to a faster tier soon after they had left it";
-            self.add(
-                "nearfield_tier_ping_pong",
-                help,
-                MetricValue::Count(ping_pong),
-            );
+            self.count("nearfield_tier_ping_pong", help, ping_pong);
         }
         let keyspace = &server.keyspace;
         let latencies = tiers.iter().filter_map(|tier| {
@@ -320,40 +303,25 @@ impl Metrics {
 
     fn add_persistence(&mut self, server: &ServerCore) {
         let log = server.log.counts();
-        let size = MetricValue::Gauge(log.file_bytes);
-        self.add(
-            "nearfield_log_bytes",
-            "The length of the log's current file",
-            size,
-        );
-        let syncs = MetricValue::Count(log.syncs);
-        self.add("nearfield_log_syncs", "Syncs of the log", syncs);
+        let help = "The length of the log's current file";
+        self.gauge("nearfield_log_bytes", help, log.file_bytes);
+        self.count("nearfield_log_syncs", "Syncs of the log", log.syncs);
         let time = MetricValue::Seconds(log.sync_time);
-        self.add(
-            "nearfield_log_sync_seconds",
-            "Time that syncs of the log took",
-            time,
-        );
+        let help = "Time that syncs of the log took";
+        self.add("nearfield_log_sync_seconds", help, time);
         let status = server.persistence.status();
-        let saves = status.running == Some(SnapshotTask::Save);
-        let saves = MetricValue::Gauge(u64::from(saves));
-        self.add(
-            "nearfield_snapshot_in_progress",
-            "1 if a snapshot is being saved",
-            saves,
-        );
-        let ok = MetricValue::Gauge(u64::from(status.last_save_ok));
-        self.add(
-            "nearfield_snapshot_last_ok",
-            "1 if the last snapshot was saved",
-            ok,
-        );
-        let time = MetricValue::Gauge(status.last_save_s);
+        let saves = u64::from(status.running == Some(SnapshotTask::Save));
+        let help = "1 if a snapshot is being saved";
+        self.gauge("nearfield_snapshot_in_progress", help, saves);
+        let ok = u64::from(status.last_save_ok);
+        let help = "1 if the last snapshot was saved";
+        self.gauge("nearfield_snapshot_last_ok", help, ok);
+        let time = status.last_save_s;
         let help = "Time of the last snapshot, in seconds since 1970";
-        self.add("nearfield_snapshot_last_timestamp_seconds", help, time);
-        let changes = MetricValue::Gauge(server.keyspace.changes.load(Ordering::Relaxed));
+        self.gauge("nearfield_snapshot_last_timestamp_seconds", help, time);
+        let changes = server.keyspace.changes.load(Ordering::Relaxed);
         let help = "Changes since the last snapshot";
-        self.add("nearfield_snapshot_unsaved_changes", help, changes);
+        self.gauge("nearfield_snapshot_unsaved_changes", help, changes);
     }
 }
 

@@ -14,13 +14,13 @@
 use nearfield::{Pim, PoolPlacement};
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_server::commands::TABLE;
-use nearfield_server::config::{Durability, ServerOptions};
+use nearfield_server::config::ServerOptions;
 use nearfield_server::keyspace::Home;
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::reply::RespReplyValue;
-use nearfield_server_testkit::saving::saving_into;
+use nearfield_server_testkit::saving::{logging_into, saving_into};
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -267,7 +267,7 @@ fn without_batches(folder: &TestkitFolder) -> Nearfield {
     let words: [&[u8]; 4] = [b"CONFIG", b"SET", b"slowlog-log-slower-than", b"0"];
     assert_eq!(
         connection.command(&words).unwrap(),
-        RespReplyValue::Simple(b"OK".to_vec())
+        RespReplyValue::simple("OK")
     );
     server
 }
@@ -424,18 +424,6 @@ fn a_command_that_is_left_out_is_noticed() {
     assert!(left_out && difference.is_err());
 }
 
-fn logging_into(folder: &TestkitFolder) -> ServerOptions {
-    ServerOptions {
-        threads: 2,
-        persistence: Durability {
-            directory: Some(folder.0.clone()),
-            log: Some(true),
-            ..Durability::default()
-        },
-        ..ServerOptions::default()
-    }
-}
-
 /// Returns all keys with their values and expiry times.
 fn contents(server: &Nearfield) -> Vec<RespReplyValue> {
     let mut connection = server.connect();
@@ -459,7 +447,7 @@ fn contents(server: &Nearfield) -> Vec<RespReplyValue> {
 fn is_replayed(seed: u64, change: impl FnOnce(&mut TestkitConnection)) -> bool {
     let folder = TestkitFolder::new();
     let noted = {
-        let server = Nearfield::start(logging_into(&folder));
+        let server = Nearfield::start(logging_into(&folder, 2));
         let mut lines: Vec<BatchCommandGenerator> = (0..CONNECTIONS)
             .map(|it| BatchCommandGenerator::new(seed, it, |_| true))
             .collect();
@@ -476,7 +464,7 @@ fn is_replayed(seed: u64, change: impl FnOnce(&mut TestkitConnection)) -> bool {
         change(&mut connections[0]);
         noted
     };
-    contents(&Nearfield::start(logging_into(&folder))) == noted
+    contents(&Nearfield::start(logging_into(&folder, 2))) == noted
 }
 
 #[test]
@@ -489,10 +477,7 @@ fn the_log_of_batches_makes_the_same_keyspace() {
 #[test]
 fn batches_leave_no_objects_of_keys_that_are_gone() {
     seeds::each(4, |seed| {
-        let server = Nearfield::start(ServerOptions {
-            threads: 1 + seed as usize % 2,
-            ..ServerOptions::default()
-        });
+        let server = Nearfield::with_threads(1 + seed as usize % 2);
         let mut lines: Vec<BatchCommandGenerator> = (0..CONNECTIONS)
             .map(|it| BatchCommandGenerator::new(seed, it, |line| line != "MULTI"))
             .collect();

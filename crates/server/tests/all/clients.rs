@@ -91,10 +91,7 @@ fn who_waits_is_unblocked_with_an_error() {
 fn nothing_is_lost_where_waiting_ends_while_something_comes() {
     const PUSHED: i64 = 1000;
     const CLIENTS: usize = 4;
-    let ours = Nearfield::start(ServerOptions {
-        threads: 2,
-        ..ServerOptions::default()
-    });
+    let ours = Nearfield::with_threads(2);
     let address = ours.address;
     let done = std::sync::atomic::AtomicBool::new(false);
     let received: usize = std::thread::scope(|scope| {
@@ -410,10 +407,7 @@ fn subscribers_are_closed_that_may_not_listen_any_more() {
 #[test]
 fn a_client_that_takes_its_own_channel_away_is_answered_first() {
     // Redis 7.0.15 crashes on this.
-    let ours = Nearfield::start(ServerOptions {
-        threads: 2,
-        ..ServerOptions::default()
-    });
+    let ours = Nearfield::with_threads(2);
     let address = ours.address;
     let mut admin = connect(address);
     let set = "ACL SETUSER alice on >secret allkeys allchannels +@all";

@@ -12,7 +12,7 @@ use nearfield_server::persistence;
 use nearfield_server::persistence::load::LoadError;
 use nearfield_server::resp::request::split_words;
 use nearfield_server::server::ServerCore;
-use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::connection::{TestkitConnection, encode, encode_lines};
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::reply::RespReplyValue;
@@ -63,8 +63,7 @@ fn everything(server: &ServerCore) -> State {
 }
 
 fn run(connection: &mut TestkitConnection, line: &str) -> RespReplyValue {
-    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-    connection.command(&words).expect("a reply")
+    connection.run(line).expect("a reply")
 }
 
 type Files = BTreeMap<String, Vec<u8>>;
@@ -283,11 +282,10 @@ fn a_log_of_an_older_server_is_gone_on_with() {
     let folder = TestkitFolder::new();
     let mut log = Vec::new();
     for line in ["", "SET a 1"] {
-        let mut body = Vec::new();
-        if !line.is_empty() {
-            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-            encode(&mut body, &words);
-        }
+        let mut body = match line {
+            "" => Vec::new(),
+            line => encode_lines([line]),
+        };
         nearfield_server::log::frame::seal(&mut body, None, log.len() as u64, 0);
         log.extend(body);
     }
@@ -324,11 +322,7 @@ fn a_log_of_an_older_server_is_gone_on_with() {
 #[test]
 fn what_others_have_left_is_read_as_a_whole_or_refused() {
     let write = |folder: &TestkitFolder, name: &str, commands: &[&str], missing: usize| {
-        let mut log = Vec::new();
-        for line in commands {
-            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-            encode(&mut log, &words);
-        }
+        let mut log = encode_lines(commands);
         log.truncate(log.len() - missing);
         fs::create_dir_all(folder.join("appendonlydir")).unwrap();
         fs::write(folder.join(name), log).unwrap();

@@ -289,7 +289,7 @@ impl ServerPair {
         };
         for connection in [&mut pair.ours, &mut pair.redis] {
             for words in [&[&b"FLUSHALL"[..]][..], &[b"FUNCTION", b"FLUSH"]] {
-                let ok = RespReplyValue::Simple(b"OK".to_vec());
+                let ok = RespReplyValue::simple("OK");
                 assert_eq!(connection.command(words).unwrap(), ok);
             }
             if resp3 {
@@ -366,9 +366,7 @@ impl ServerPair {
                     {
                         queued.clear();
                     }
-                    _ if redis == RespReplyValue::Simple(b"QUEUED".to_vec()) => {
-                        queued.push(comparison)
-                    }
+                    _ if redis == RespReplyValue::simple("QUEUED") => queued.push(comparison),
                     _ => {}
                 }
             }

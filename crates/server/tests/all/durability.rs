@@ -11,18 +11,19 @@ use nearfield_server::object::{Container, Hash, ListObject, Set, SortedSet};
 use nearfield_server::persistence;
 use nearfield_server::persistence::load::LoadError;
 use nearfield_server::server::{ServerCore, SnapshotTask};
-use nearfield_server_testkit::connection::{PATIENCE, TestkitConnection, encode};
+use nearfield_server_testkit::connection::{TestkitConnection, encode, encode_lines};
 use nearfield_server_testkit::faulty::{EIO, ENOSPC, FaultyDisk};
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::state::{State, state};
+use nearfield_server_testkit::steps::eventually;
 use parking_lot::Mutex;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(super) fn options(folder: &Path, log: bool, policy: LogSyncPolicy) -> ServerOptions {
     ServerOptions {
@@ -48,20 +49,11 @@ pub(super) fn load(folder: &Path, log: bool, damage: Damage) -> Result<State, Lo
 }
 
 pub(super) fn run(connection: &mut TestkitConnection, line: &str) -> RespReplyValue {
-    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-    connection.command(&words).expect("a reply")
+    connection.run(line).expect("a reply")
 }
 
 pub(super) fn ok() -> RespReplyValue {
-    RespReplyValue::Simple(b"OK".to_vec())
-}
-
-pub(super) fn wait_until(what: &str, is: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is() {
-        assert!(began.elapsed() < PATIENCE, "timed out: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    RespReplyValue::simple("OK")
 }
 
 /// Fills the keyspace with values of each type, in every form.
@@ -293,11 +285,7 @@ pub(super) fn write_pairs(server: &Nearfield, number: usize, stop: &AtomicBool) 
             format!("SET {there}:moved:{number} {count}"),
             "EXEC".to_owned(),
         ];
-        let mut request = Vec::new();
-        for line in &commands {
-            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-            encode(&mut request, &words);
-        }
+        let request = encode_lines(&commands);
         connection.send(&request).unwrap();
         for _ in commands {
             connection.receive().unwrap();
@@ -346,7 +334,7 @@ fn snapshots_are_of_one_instant_while_clients_write() {
             let saves = server.server.persistence.status().saves;
             let mut connection = server.connect();
             run(&mut connection, "BGSAVE");
-            wait_until("a snapshot", || {
+            eventually("a snapshot", || {
                 server.server.persistence.status().saves > saves
             });
             let copy = TestkitFolder::new();
@@ -400,7 +388,7 @@ fn the_log_is_rewritten_while_clients_write() {
                 let rewrites = server.server.persistence.status().rewrites;
                 let mut connection = server.connect();
                 run(&mut connection, "BGREWRITEAOF");
-                wait_until("a rewrite", || {
+                eventually("a rewrite", || {
                     server.server.persistence.status().rewrites > rewrites
                 });
             }
@@ -426,7 +414,7 @@ fn the_log_is_rewritten_when_it_has_grown() {
     for _ in 0..100 {
         run(&mut connection, &format!("SET k {value}"));
     }
-    wait_until("a rewrite", || {
+    eventually("a rewrite", || {
         server.server.persistence.status().rewrites == 1
     });
     assert!(server.server.log.counts().file_bytes < 50_000);
@@ -490,10 +478,7 @@ fn replies_after_a_change_to_always_wait_for_a_sync() {
         // All earlier writes are on the medium, without another write.
         assert!(server.server.log.counts().syncs > syncs, "{before}");
         assert_eq!(server.server.log.durable(), server.server.log.position());
-        assert_eq!(
-            run(&mut connection, "PING"),
-            RespReplyValue::Simple(b"PONG".to_vec())
-        );
+        assert_eq!(run(&mut connection, "PING"), RespReplyValue::simple("PONG"));
     }
     // In one round, and with a sync that fails: a success reply would not be true.
     assert_eq!(run(&mut connection, "CONFIG SET appendfsync no"), ok());
@@ -508,7 +493,7 @@ fn replies_after_a_change_to_always_wait_for_a_sync() {
     connection.send(&pipeline).unwrap();
     assert!(connection.receive().is_err());
     disk.faults.lock().syncs = None;
-    wait_until("a new base", || !server.server.refuses_writes());
+    eventually("a new base", || !server.server.refuses_writes());
     let mut connection = server.connect();
     assert_eq!(run(&mut connection, "SET d 1"), ok());
     drop(server);
@@ -539,10 +524,7 @@ fn without_space_nothing_is_acknowledged_and_reads_go_on() {
             run(&mut connection, "GET a"),
             RespReplyValue::Bulk(b"1".to_vec())
         );
-        assert_eq!(
-            run(&mut connection, "PING"),
-            RespReplyValue::Simple(b"PONG".to_vec())
-        );
+        assert_eq!(run(&mut connection, "PING"), RespReplyValue::simple("PONG"));
         // The file is unchanged.
         let copy = TestkitFolder::new();
         for name in ["nearfield.manifest", "log-1.aof"] {
@@ -550,7 +532,7 @@ fn without_space_nothing_is_acknowledged_and_reads_go_on() {
         }
         assert_eq!(load(&copy.0, true, Damage::Refuse).unwrap().len(), 1);
         disk.faults.lock().space = None;
-        wait_until("the log", || !server.server.refuses_writes());
+        eventually("the log", || !server.server.refuses_writes());
         assert_eq!(run(&mut connection, "SET d 4"), ok());
         drop(server);
         assert_eq!(load(&folder.0, true, Damage::Refuse).unwrap().len(), 3);
@@ -619,8 +601,7 @@ fn whatever_reads_is_answered_while_the_disk_is_full() {
             .chain(["EVAL redis.call('SET','s','v') 0", "GET over3"])
         {
             let line = line.trim();
-            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-            let answer = connection.command(&words);
+            let answer = connection.run(line);
             assert!(answer.is_ok(), "{policy:?} {line}: {answer:?}");
         }
         let RespReplyValue::Bulk(list) = run(&mut connection, "CLIENT LIST") else {
@@ -643,7 +624,7 @@ fn whatever_reads_is_answered_while_the_disk_is_full() {
         );
         assert_eq!(waiting.receive().unwrap(), RespReplyValue::NullArray);
         disk.faults.lock().space = None;
-        wait_until("the log", || !server.server.refuses_writes());
+        eventually("the log", || !server.server.refuses_writes());
         assert_eq!(run(&mut connection, "SET d 4"), ok());
     }
 }
@@ -677,12 +658,12 @@ fn after_a_sync_that_failed_a_new_base_is_made() {
         disk.faults.lock().syncs = Some(EIO);
         let told = connection.command(&[b"SET", b"b", b"2"]).is_ok();
         assert_eq!(told, policy == LogSyncPolicy::EverySecond);
-        wait_until("the failure", || server.server.refuses_writes());
+        eventually("the failure", || server.server.refuses_writes());
         let mut connection = server.connect();
         assert!(is_misconf(&run(&mut connection, "SET c 3")));
         assert!(server.server.log.failure().unwrap().1);
         disk.faults.lock().syncs = None;
-        wait_until("a new base", || !server.server.refuses_writes());
+        eventually("a new base", || !server.server.refuses_writes());
         assert_eq!(run(&mut connection, "SET d 4"), ok());
         assert!(!folder.join("log-1.aof").exists());
         drop(server);
@@ -706,7 +687,7 @@ fn a_file_that_cannot_be_cut_back_is_replaced() {
     }
     assert!(connection.command(&[b"SET", b"b", b"2"]).is_err());
     disk.faults.lock().space = None;
-    wait_until("a new base", || !server.server.refuses_writes());
+    eventually("a new base", || !server.server.refuses_writes());
     drop(server);
     assert_eq!(load(&folder.0, true, Damage::Refuse).unwrap().len(), 2);
 }
@@ -732,7 +713,7 @@ fn a_snapshot_that_fails_leaves_the_last_one() {
         disk.faults.lock().names = Some(EIO);
         run(&mut connection, "BGSAVE");
         let status = || server.server.persistence.status();
-        wait_until("the end", || {
+        eventually("the end", || {
             status().running.is_none() && status().scheduled.is_none()
         });
         assert!(!status().last_save_ok);
@@ -754,8 +735,8 @@ fn a_rewrite_without_a_log_saves_what_the_next_start_reads() {
         assert_eq!(run(&mut connection, &format!("SET k{round} v")), ok());
         let answer = run(&mut connection, "BGREWRITEAOF").to_string();
         assert_eq!(answer, "Background append only file rewriting started");
-        wait_until("the end", || status().saves == round);
-        wait_until("the end", || status().running.is_none());
+        eventually("the end", || status().saves == round);
+        eventually("the end", || status().running.is_none());
         // A start reads the dump, whether it begins a log or not.
         for log in [false, true] {
             let loaded = load(&copy(&folder).0, log, Damage::Refuse).unwrap();
@@ -791,7 +772,7 @@ fn a_rewrite_that_fails_anywhere_loses_nothing() {
         }
         run(&mut connection, "BGREWRITEAOF");
         let status = || server.server.persistence.status();
-        wait_until("the end", || {
+        eventually("the end", || {
             status().running.is_none() && status().scheduled != Some(SnapshotTask::Rewrite)
         });
         {
@@ -803,7 +784,7 @@ fn a_rewrite_that_fails_anywhere_loses_nothing() {
             round % 4 == 3,
             "{round}"
         );
-        wait_until("the log", || !server.server.refuses_writes());
+        eventually("the log", || !server.server.refuses_writes());
         let loaded = load(&copy(&folder).0, true, Damage::Refuse).unwrap();
         assert_eq!(loaded.len(), *expected.lock(), "{round}");
     }

@@ -3,13 +3,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::config::{Durability, SavePoint, ServerOptions};
+use nearfield_server::config::SavePoint;
 use nearfield_server::persistence;
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::redis::RedisPeerProcess;
-use nearfield_server_testkit::saving::saving_into;
+use nearfield_server_testkit::saving::{logging_into, saving_into};
 use nearfield_server_testkit::steps::{
     ask, connect, eventually, receive_reply, send_command, until_closed,
 };
@@ -25,18 +25,11 @@ const WRITES: &str = "redis.call('SET', 'half', 'done') while true do end";
 /// it is installed.
 fn on_all(test: impl Fn(SocketAddr)) {
     for threads in [1, 3] {
-        test(Nearfield::start(of_threads(threads)).address);
+        test(Nearfield::with_threads(threads).address);
     }
     match RedisPeerProcess::start(&[]) {
         Ok(redis) => test(redis.address),
         Err(reason) => eprintln!("not compared with Redis: {reason}"),
-    }
-}
-
-fn of_threads(threads: usize) -> ServerOptions {
-    ServerOptions {
-        threads,
-        ..ServerOptions::default()
     }
 }
 
@@ -158,7 +151,7 @@ fn a_script_whose_client_is_gone_is_killed() {
 #[test]
 fn a_script_in_one_long_call_of_a_library_does_not_keep_others_waiting() {
     for threads in [1, 3] {
-        let server = Nearfield::start(of_threads(threads));
+        let server = Nearfield::with_threads(threads);
         let (mut first, mut second) = (impatient(server.address), server.connect());
         // The library searches for an absent text, in time that grows with the cube of the length.
         let mut length = 600;
@@ -189,14 +182,7 @@ fn a_script_in_one_long_call_of_a_library_does_not_keep_others_waiting() {
 fn shutdown_ends_a_script_that_has_written_and_keeps_nothing_of_it() {
     for threads in [1, 3] {
         let folder = TestkitFolder::new();
-        let options = || ServerOptions {
-            persistence: Durability {
-                directory: Some(folder.0.clone()),
-                log: Some(true),
-                ..Durability::default()
-            },
-            ..of_threads(threads)
-        };
+        let options = || logging_into(&folder, threads);
         let server = Nearfield::start(options());
         let (mut first, mut second) = (impatient(server.address), server.connect());
         assert_eq!(ask(&mut second, "SET whole done"), "OK");

@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::clock::now_ms;
-use nearfield_server::config::ServerOptions;
 use nearfield_server::eviction::MaxmemoryPolicy;
 use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects, KeyView};
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
@@ -25,10 +24,7 @@ const FAR: u64 = LIMIT + (9 << 19);
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn limited(policy: MaxmemoryPolicy, limit: u64) -> Nearfield {
-    let server = Nearfield::start(ServerOptions {
-        threads: 1,
-        ..ServerOptions::default()
-    });
+    let server = Nearfield::with_threads(1);
     configure(&server, "maxmemory", &(limit).to_string());
     configure(&server, "maxmemory-policy", policy.name());
     server
@@ -37,7 +33,7 @@ fn limited(policy: MaxmemoryPolicy, limit: u64) -> Nearfield {
 fn configure(server: &Nearfield, name: &str, value: &str) {
     let words = [&b"CONFIG"[..], b"SET", name.as_bytes(), value.as_bytes()];
     let answer = server.connect().command(&words).unwrap();
-    assert_eq!(answer, RespReplyValue::Simple(b"OK".to_vec()));
+    assert_eq!(answer, RespReplyValue::simple("OK"));
 }
 
 fn used(server: &Nearfield) -> u64 {
@@ -127,7 +123,7 @@ fn cache(connection: &mut TestkitConnection) -> (f64, f64) {
         let missed = missed.filter(|(_, value)| !matches!(value, RespReplyValue::Bulk(_)));
         let sets: Vec<_> = missed.map(|(&number, _)| set(number)).collect();
         for answer in pipeline(connection, &sets) {
-            assert_eq!(answer, RespReplyValue::Simple(b"OK".to_vec()));
+            assert_eq!(answer, RespReplyValue::simple("OK"));
         }
         if round >= ROUNDS / 2 {
             hits += AT_ONCE - sets.len();
@@ -205,7 +201,7 @@ fn without_eviction_commands_that_take_memory_are_refused() {
     );
     assert_eq!(server.server.eviction.evicted_keys(), 0);
     // Transactions that write are refused as a whole; those that only read and delete are not.
-    let ok = RespReplyValue::Simple(b"OK".to_vec());
+    let ok = RespReplyValue::simple("OK");
     // The memory of the many replies may be free again.
     let more = (20_000..40_000).map(|n| pipeline(&mut connection, &[set(n)]));
     assert!(more.flatten().any(|answer| answer == refused));
@@ -227,10 +223,7 @@ fn without_eviction_commands_that_take_memory_are_refused() {
 #[test]
 fn a_new_limit_is_kept_at_once() {
     let _alone = ALONE.lock();
-    let server = Nearfield::start(ServerOptions {
-        threads: 2,
-        ..ServerOptions::default()
-    });
+    let server = Nearfield::with_threads(2);
     let mut connection = server.connect();
     pipeline(&mut connection, &(0..100).map(set).collect::<Vec<_>>());
     configure(
@@ -275,8 +268,7 @@ fn a_small_limit_is_not_overrun_by_long_values() {
     let mut connection = server.connect();
     let value = vec![b'v'; 20_000];
     let mut kept = 0;
-    while connection.command(&[b"SET", &key(kept), &value]).unwrap()
-        == RespReplyValue::Simple(b"OK".to_vec())
+    while connection.command(&[b"SET", &key(kept), &value]).unwrap() == RespReplyValue::simple("OK")
     {
         kept += 1;
         assert!(kept < 1000);
@@ -523,10 +515,7 @@ fn new_keys_have_been_used_as_often_as_those_of_redis() {
 #[test]
 fn a_lower_limit_is_kept_with_the_next_write() {
     let _alone = ALONE.lock();
-    let server = Nearfield::start(ServerOptions {
-        threads: 1,
-        ..ServerOptions::default()
-    });
+    let server = Nearfield::with_threads(1);
     let mut connection = server.connect();
     let sets: Vec<_> = (0..50_000).map(set).collect();
     pipeline(&mut connection, &sets);
@@ -602,15 +591,12 @@ fn volatile_policies_evict_only_what_expires() {
         MaxmemoryPolicy::VolatileRandom,
         MaxmemoryPolicy::VolatileTtl,
     ] {
-        let server = Nearfield::start(ServerOptions {
-            threads: 1,
-            ..ServerOptions::default()
-        });
+        let server = Nearfield::with_threads(1);
         with_expiries(&server, 0, 500);
         with_expiries(&server, 3, 500);
         configure(&server, "maxmemory-policy", policy.name());
         let mut connection = server.connect();
-        let ok = RespReplyValue::Simple(b"OK".to_vec());
+        let ok = RespReplyValue::simple("OK");
         let (mut limit, mut evicted) = (used(&server), 0);
         while evicted < 10 {
             limit -= 20_000;
@@ -658,7 +644,7 @@ fn volatile_policies_evict_only_what_expires() {
         let reset = [&b"CONFIG"[..], b"RESETSTAT"];
         assert_eq!(
             connection.command(&reset).unwrap(),
-            RespReplyValue::Simple(b"OK".to_vec())
+            RespReplyValue::simple("OK")
         );
         assert_eq!(figure(&server, "evicted_keys"), 0);
     }
@@ -667,10 +653,7 @@ fn volatile_policies_evict_only_what_expires() {
 #[test]
 fn hot_keys_are_told() {
     let _alone = ALONE.lock();
-    let server = Nearfield::start(ServerOptions {
-        threads: 1,
-        ..ServerOptions::default()
-    });
+    let server = Nearfield::with_threads(1);
     let mut connection = server.connect();
     for round in 0..200 {
         let gets: Vec<_> = (0..100)

@@ -2,12 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use super::durability::{copy, is_misconf, load, ok, options, run, wait_until};
+use super::durability::{copy, is_misconf, load, ok, options, run};
 use nearfield_server::log::{Damage, LogSyncPolicy};
 use nearfield_server_testkit::faulty::FaultyDisk;
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::reply::RespReplyValue;
+use nearfield_server_testkit::steps::eventually;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -35,11 +36,11 @@ fn go_until_full(writes: u64, policy: LogSyncPolicy) -> bool {
         }
         if number == 2 {
             run(&mut connection, "BGREWRITEAOF");
-            wait_until("the rewrite has ended", is_idle);
+            eventually("the rewrite has ended", is_idle);
         }
         if number == 4 {
             run(&mut connection, "BGSAVE");
-            wait_until("the snapshot has ended", is_idle);
+            eventually("the snapshot has ended", is_idle);
         }
         // Reads are served, whichever write failed.
         let read = run(&mut connection, "MGET k0 k1 k2 k3 k4 k5");
@@ -74,7 +75,7 @@ fn go_until_full(writes: u64, policy: LogSyncPolicy) -> bool {
     check(&copy(&folder).0);
     // With room again, writes are accepted again.
     disk.faults.lock().writes_left = None;
-    wait_until("there is room", || !server.server.refuses_writes());
+    eventually("there is room", || !server.server.refuses_writes());
     assert_eq!(run(&mut server.connect(), "SET again v"), ok());
     drop(server);
     check(&folder.0);

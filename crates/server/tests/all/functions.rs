@@ -2,13 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::config::{Durability, ServerOptions};
+use nearfield_server::config::ServerOptions;
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::redis::RedisPeerProcess;
 use nearfield_server_testkit::reply::RespReplyValue;
-use nearfield_server_testkit::saving::saving_into;
+use nearfield_server_testkit::saving::{logging_into, saving_into};
 use nearfield_server_testkit::steps::{
     ask, connect, eventually, info, on_both, receive_reply, send_command,
 };
@@ -22,15 +22,6 @@ const READS: &str = "#!lua name=reads\nredis.register_function{function_name='re
 fn load(connection: &mut TestkitConnection, code: &str) -> RespReplyValue {
     let words = [&b"FUNCTION"[..], b"LOAD", b"REPLACE", code.as_bytes()];
     connection.command(&words).unwrap()
-}
-
-fn logging_into(folder: &TestkitFolder) -> ServerOptions {
-    let mut options = saving_into(folder, 2);
-    options.persistence = Durability {
-        log: Some(true),
-        ..options.persistence
-    };
-    options
 }
 
 /// Returns the libraries, with their code.
@@ -56,7 +47,7 @@ fn change(server: &Nearfield) -> String {
     let words = [&b"FUNCTION"[..], b"RESTORE", &dump, b"FLUSH"];
     assert_eq!(
         connection.command(&words).unwrap(),
-        RespReplyValue::Simple(b"OK".to_vec())
+        RespReplyValue::simple("OK")
     );
     // The load is refused, and not logged either.
     let failed = load(connection, &COUNTS.replace("end)", "end) x = 1"));
@@ -84,16 +75,16 @@ fn check(server: &Nearfield, expected: &str) {
 #[test]
 fn libraries_come_back_from_the_log_and_from_its_base() {
     let folder = TestkitFolder::new();
-    let server = Nearfield::start(logging_into(&folder));
+    let server = Nearfield::start(logging_into(&folder, 2));
     let expected = change(&server);
     drop(server);
-    let server = Nearfield::start(logging_into(&folder));
+    let server = Nearfield::start(logging_into(&folder, 2));
     check(&server, &expected);
     let rewrites = || server.server.persistence.status().rewrites;
     ask(&mut server.connect(), "BGREWRITEAOF");
     eventually("it is rewritten", || rewrites() > 0);
     drop(server);
-    let server = Nearfield::start(logging_into(&folder));
+    let server = Nearfield::start(logging_into(&folder, 2));
     check(&server, &expected);
     let connection = &mut server.connect();
     assert_eq!(ask(connection, "DEBUG LOADAOF"), "OK");
@@ -129,7 +120,7 @@ fn a_server_that_begins_to_log_keeps_libraries_without_keys() {
     assert_eq!(ask(connection, "SAVE"), "OK");
     drop(server);
     for _ in 0..2 {
-        let server = Nearfield::start(logging_into(&folder));
+        let server = Nearfield::start(logging_into(&folder, 2));
         assert_eq!(listed(&mut server.connect()), expected);
     }
     // A server that no longer logs has them in its dump.
@@ -162,10 +153,7 @@ fn libraries_move_to_redis_and_back() {
     };
     let restore = |into: &mut TestkitConnection, payload: &[u8]| {
         let words = [&b"FUNCTION"[..], b"RESTORE", payload, b"REPLACE"];
-        assert_eq!(
-            into.command(&words).unwrap(),
-            RespReplyValue::Simple(b"OK".to_vec())
-        );
+        assert_eq!(into.command(&words).unwrap(), RespReplyValue::simple("OK"));
     };
     assert_eq!(ask(theirs, "FUNCTION FLUSH"), "OK");
     restore(theirs, &dump(ours));

@@ -3,7 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::config::ServerOptions;
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::reply::RespReplyValue;
@@ -39,10 +38,7 @@ fn count(mut connection: TestkitConnection, seed: u64, done: &AtomicBool) -> i64
             std::thread::sleep(Duration::from_millis(random.random_range(0..15)));
         }
         connection.send(&request[cut..]).unwrap();
-        assert_eq!(
-            connection.receive().unwrap(),
-            RespReplyValue::Simple(b"OK".to_vec())
-        );
+        assert_eq!(connection.receive().unwrap(), RespReplyValue::simple("OK"));
         for _ in 0..length {
             expected += 1;
             assert_eq!(
@@ -100,7 +96,7 @@ fn listen(
         );
         listener.command(&[b"UNSUBSCRIBE", b"channel"]).unwrap();
         let pong = listener.command(&[b"PING"]).unwrap();
-        assert_eq!(pong, RespReplyValue::Simple(b"PONG".to_vec()));
+        assert_eq!(pong, RespReplyValue::simple("PONG"));
     }
     number
 }
@@ -125,10 +121,7 @@ fn kill(server: &Nearfield, mut killer: TestkitConnection, done: &AtomicBool) ->
 
 #[test]
 fn connections_are_handed_over_while_they_are_used() {
-    let server = &Nearfield::start(ServerOptions {
-        threads: THREADS,
-        ..ServerOptions::default()
-    });
+    let server = &Nearfield::with_threads(THREADS);
     let balance = &server.server.balance;
     assert_eq!(balance.active(), THREADS);
     let done = &AtomicBool::new(false);

@@ -5,17 +5,19 @@
 use nearfield_server::client::ClientSession;
 use nearfield_server::command::{CommandAccount, invoke};
 use nearfield_server::commands::TABLE;
-use nearfield_server::config::{Durability, ServerOptions};
+use nearfield_server::config::ServerOptions;
 use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects, ValueMoveError};
 use nearfield_server::resp::{Protocol, RespReply};
 use nearfield_server::server::ServerCore;
-use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::connection::{TestkitConnection, encode_lines};
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::reply::RespReplyValue;
+use nearfield_server_testkit::saving::logging_into;
 use nearfield_server_testkit::state::{State, state};
 use nearfield_server_testkit::steps::{ask, ask_number, eventually, info};
 use nearfield_server_testkit::stir::{TierMoveCounts, small_tiers, stir};
+use nearfield_testkit::stop::AtEnd;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -24,26 +26,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-fn logging(folder: &TestkitFolder) -> ServerOptions {
-    ServerOptions {
-        threads: 2,
-        persistence: Durability {
-            directory: Some(folder.0.clone()),
-            log: Some(true),
-            save: Some(Vec::new()),
-            ..Durability::default()
-        },
-        ..ServerOptions::default()
-    }
-}
-
 /// Sends commands together, so that they are executed in batches.
 fn send(connection: &mut TestkitConnection, commands: &[String]) {
-    let mut request = Vec::new();
-    for command in commands {
-        let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
-        encode(&mut request, &words);
-    }
+    let request = encode_lines(commands);
     connection.send(&request).unwrap();
     for command in commands {
         let reply = connection.receive().unwrap();
@@ -74,16 +59,7 @@ fn settled(server: &Nearfield) -> State {
 #[test]
 fn what_expires_beside_batches_comes_back_from_the_log() {
     let folder = TestkitFolder::new();
-    expire_beside_batches(|| logging(&folder), |_, run| run());
-}
-
-/// Guard that ends the moving of values, also if the test fails meanwhile.
-struct MovesStopGuard<'a>(&'a AtomicBool);
-
-impl Drop for MovesStopGuard<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
+    expire_beside_batches(|| logging_into(&folder, 2), |_, run| run());
 }
 
 #[test]
@@ -91,13 +67,13 @@ fn what_expires_while_hashes_move_between_tiers_comes_back_from_the_log() {
     let (folder, tiers) = (TestkitFolder::new(), TestkitFolder::new());
     let options = || ServerOptions {
         tiers: Some(small_tiers(&tiers.0)),
-        ..logging(&folder)
+        ..logging_into(&folder, 2)
     };
     expire_beside_batches(options, |server, run| {
         let (stop, moved) = (AtomicBool::new(false), TierMoveCounts::default());
         thread::scope(|scope| {
             scope.spawn(|| stir(&server.server.keyspace, &stop, &moved));
-            let _stop = MovesStopGuard(&stop);
+            let _stop = AtEnd(&stop);
             run();
         });
         assert!(moved.values.load(Ordering::Relaxed) > 0);
@@ -161,7 +137,7 @@ fn expire_beside_batches(
 #[test]
 fn a_field_that_was_over_before_a_batch_is_so_when_the_log_is_read() {
     let folder = TestkitFolder::new();
-    let server = Nearfield::start(logging(&folder));
+    let server = Nearfield::start(logging_into(&folder, 2));
     let mut connection = server.connect();
     for number in 0..50 {
         let set = format!("HSET k{number} f 10 g 10");
@@ -175,7 +151,8 @@ fn a_field_that_was_over_before_a_batch_is_so_when_the_log_is_read() {
     }
     let expected = settled(&server);
     drop(server);
-    assert_eq!(settled(&Nearfield::start(logging(&folder))), expected);
+    let again = Nearfield::start(logging_into(&folder, 2));
+    assert_eq!(settled(&again), expected);
 }
 
 /// Executes a command at a given time, which must not fail, and returns the reply.

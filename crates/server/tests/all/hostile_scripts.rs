@@ -3,7 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::config::ServerOptions;
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::steps::{
@@ -255,13 +254,6 @@ const PUBLIC_FAULTS: &[PublicFault] = &[
     ),
 ];
 
-fn start(threads: usize) -> Nearfield {
-    Nearfield::start(ServerOptions {
-        threads,
-        ..ServerOptions::default()
-    })
-}
-
 fn send(connection: &mut TestkitConnection, text: &str) {
     let mut request = Vec::new();
     encode(&mut request, &[b"EVAL", text.as_bytes(), b"0"]);
@@ -276,7 +268,7 @@ fn eval(connection: &mut TestkitConnection, text: &str) -> String {
 /// With several threads, their stacks are smaller than that of the main thread.
 #[test]
 fn public_faults_are_answered() {
-    let server = start(3);
+    let server = Nearfield::with_threads(3);
     let mut connection = server.connect();
     for (name, script, answer) in PUBLIC_FAULTS {
         let found = eval(&mut connection, script);
@@ -344,7 +336,7 @@ fn until_killed(address: SocketAddr, text: &str) {
 
 #[test]
 fn nothing_catches_a_kill() {
-    let server = start(2);
+    let server = Nearfield::with_threads(2);
     for text in LOOPS {
         until_killed(server.address, text);
     }
@@ -357,7 +349,7 @@ fn nothing_catches_the_end_of_the_server() {
         LOOPS[14],
         "redis.call('set', 'a', 1) while true do pcall(error) end",
     ] {
-        let server = start(2);
+        let server = Nearfield::with_threads(2);
         let mut connection = server.connect();
         assert_eq!(
             ask(&mut connection, "CONFIG SET busy-reply-threshold 1"),
@@ -374,7 +366,7 @@ fn nothing_catches_the_end_of_the_server() {
 
 #[test]
 fn a_script_that_fills_the_memory_leaves_it_to_others() {
-    let server = start(1);
+    let server = Nearfield::with_threads(1);
     let mut connection = server.connect();
     let known = ask(&mut connection, "SCRIPT LOAD return{2}");
     let fills = "local t = {} for i = 1, 100000 do t[i] = string.rep('x', 8000000) .. i end";
@@ -393,7 +385,7 @@ fn a_script_that_fills_the_memory_leaves_it_to_others() {
 
 #[test]
 fn scripts_keep_to_a_part_of_the_memory_that_there_is() {
-    let server = start(1);
+    let server = Nearfield::with_threads(1);
     let mut connection = server.connect();
     let takes = |megabytes: usize| format!("return #string.rep('x', {megabytes}000000)");
     let keeps = |megabytes: usize| {
@@ -417,7 +409,7 @@ fn scripts_keep_to_a_part_of_the_memory_that_there_is() {
 
 #[test]
 fn native_code_takes_no_more_memory_than_lua_has() {
-    let server = start(1);
+    let server = Nearfield::with_threads(1);
     let mut connection = server.connect();
     for (text, answer) in [
         (
@@ -451,7 +443,7 @@ fn native_code_takes_no_more_memory_than_lua_has() {
 
 #[test]
 fn large_tables_have_their_json() {
-    let server = start(1);
+    let server = Nearfield::with_threads(1);
     let mut connection = server.connect();
     for (code, answer) in [
         (
@@ -496,7 +488,7 @@ fn large_tables_have_their_json() {
 
 #[test]
 fn settings_of_the_collector_end_with_a_script() {
-    let server = start(1);
+    let server = Nearfield::with_threads(1);
     let mut connection = server.connect();
     for text in [
         "collectgarbage('stop') return 1",
@@ -613,7 +605,7 @@ fn check_patterns(address: SocketAddr) {
 
 #[test]
 fn a_killed_script_keeps_nobody_waiting() {
-    let server = start(2);
+    let server = Nearfield::with_threads(2);
     let (mut first, mut second) = (server.connect(), server.connect());
     assert_eq!(ask(&mut first, "CONFIG SET busy-reply-threshold 1"), "OK");
     for _ in 0..5 {
@@ -629,7 +621,7 @@ fn a_killed_script_keeps_nobody_waiting() {
 
 #[test]
 fn scripts_that_only_read_have_those_keys_tracked() {
-    let server = start(1);
+    let server = Nearfield::with_threads(1);
     let (mut first, mut second) = (server.connect(), server.connect());
     ask(&mut second, "MSET k1 1 k2 2");
     ask(&mut first, "HELLO 3");
@@ -647,7 +639,7 @@ fn scripts_that_only_read_have_those_keys_tracked() {
 
 #[test]
 fn scripts_that_were_run_are_forgotten_in_time() {
-    let server = start(1);
+    let server = Nearfield::with_threads(1);
     let mut connection = server.connect();
     let loaded = ask(&mut connection, "SCRIPT LOAD return{7}");
     for number in 0..600 {

@@ -1,8 +1,6 @@
 //! A log that is turned on and off while the server runs.
 
-use super::durability::{
-    check_pairs, copy, has_log, load, ok, options, run, wait_until, write_pairs,
-};
+use super::durability::{check_pairs, copy, has_log, load, ok, options, run, write_pairs};
 use nearfield_server::config::ServerOptions;
 use nearfield_server::log::{Damage, LogSyncPolicy};
 use nearfield_server::persistence;
@@ -10,6 +8,7 @@ use nearfield_server_testkit::faulty::{EIO, FaultyDisk};
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::state::State;
+use nearfield_server_testkit::steps::eventually;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,7 +22,7 @@ fn switch_log(server: &Nearfield, on: bool) {
         status.running.is_none() && status.scheduled.is_none()
     };
     let folder = server.server.options.persistence.directory();
-    wait_until("the log is switched", || {
+    eventually("the log is switched", || {
         server.server.log.is_on() == on && is_idle() && has_log(folder) == on
     });
 }
@@ -94,7 +93,7 @@ fn a_log_that_cannot_begin_is_begun_later_and_refuses_no_writes() {
     disk.faults.lock().syncs = Some(EIO);
     assert_eq!(run(&mut connection, "CONFIG SET appendonly yes"), ok());
     let status = || server.server.persistence.status();
-    wait_until("the attempt", || {
+    eventually("the attempt", || {
         !status().last_rewrite_ok && status().running.is_none()
     });
     assert!(!server.server.log.is_on());
@@ -106,12 +105,12 @@ fn a_log_that_cannot_begin_is_begun_later_and_refuses_no_writes() {
     }
     let failed = || disk.faults.lock().failed;
     let before = failed();
-    wait_until("a second attempt", || {
+    eventually("a second attempt", || {
         failed() > before && status().running.is_none() && !server.server.log.is_on()
     });
     load(&copy(&folder).0, false, Damage::Refuse).unwrap();
     disk.faults.lock().directories = None;
-    wait_until("another attempt", || status().last_rewrite_ok);
+    eventually("another attempt", || status().last_rewrite_ok);
     assert_eq!(run(&mut connection, "SET c 1"), ok());
     let killed = load(&copy(&folder).0, true, Damage::Refuse).unwrap();
     assert_eq!(killed.len(), 3);

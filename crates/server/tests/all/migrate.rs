@@ -283,10 +283,7 @@ fn what_is_no_answer_deletes_nothing() {
 
 /// Starts a server with one thread, so that no other client would be served if that thread waited.
 fn of_one_thread() -> Nearfield {
-    Nearfield::start(ServerOptions {
-        threads: 1,
-        ..ServerOptions::default()
-    })
+    Nearfield::with_threads(1)
 }
 
 #[test]
@@ -369,7 +366,7 @@ fn transactions_and_scripts_move_keys_at_once() {
     );
     let words = [&b"EVAL"[..], script.as_bytes(), b"1", b"b"];
     let answer = here.command(&words).expect("a reply");
-    assert_eq!(answer, RespReplyValue::Simple(b"OK".to_vec()));
+    assert_eq!(answer, RespReplyValue::simple("OK"));
     assert_eq!(ask(&mut there, "MGET a b"), "1) \"1\"\n2) \"2\"");
     assert_eq!(ask_number(&mut here, "DBSIZE"), 0);
 }

@@ -7,14 +7,15 @@ use nearfield_server::client::ClientSession;
 use nearfield_server::clock::now_ms;
 use nearfield_server::command::{CommandAccount, invoke};
 use nearfield_server::commands::TABLE;
-use nearfield_server::config::{Durability, ServerOptions};
+use nearfield_server::config::ServerOptions;
 use nearfield_server::keyspace::notes::Note;
 use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects, Home, KeyView, Keyspace};
 use nearfield_server::resp::{Protocol, RespReply};
-use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::connection::{TestkitConnection, encode_lines};
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::reply::RespReplyValue;
+use nearfield_server_testkit::saving::logging_into;
 use nearfield_server_testkit::state::state;
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
@@ -235,11 +236,7 @@ fn keys_expire_at_their_times_whatever_was_done_to_them() {
 }
 
 fn exchange(connection: &mut TestkitConnection, lines: &[String]) -> Vec<RespReplyValue> {
-    let mut bytes = Vec::new();
-    for line in lines {
-        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        encode(&mut bytes, &words);
-    }
+    let bytes = encode_lines(lines);
     connection.send(&bytes).unwrap();
     lines
         .iter()
@@ -252,15 +249,7 @@ fn exchange(connection: &mut TestkitConnection, lines: &[String]) -> Vec<RespRep
 #[test]
 fn batches_leave_one_note_for_each_key_that_expires() {
     let folder = TestkitFolder::new();
-    let options = || ServerOptions {
-        threads: 1,
-        persistence: Durability {
-            directory: Some(folder.0.clone()),
-            log: Some(true),
-            ..Durability::default()
-        },
-        ..ServerOptions::default()
-    };
+    let options = || logging_into(&folder, 1);
     let far = now_ms() + 1_000_000;
     let mut random = SmallRng::seed_from_u64(7);
     let mut times: BTreeMap<u32, Option<u64>> = BTreeMap::new();
@@ -314,10 +303,7 @@ fn batches_leave_one_note_for_each_key_that_expires() {
 
 #[test]
 fn a_key_that_was_prolonged_is_deleted_at_its_time_by_a_server() {
-    let server = Nearfield::start(ServerOptions {
-        threads: 1,
-        ..ServerOptions::default()
-    });
+    let server = Nearfield::with_threads(1);
     let mut connection = server.connect();
     let lines = [
         "SET k 1 PX 150",
@@ -351,10 +337,7 @@ fn a_key_that_was_prolonged_is_deleted_at_its_time_by_a_server() {
 /// Note of the expiry does not fit the index, although the key does.
 #[test]
 fn a_key_that_is_too_long_for_a_note_is_as_before() {
-    let server = Nearfield::start(ServerOptions {
-        threads: 1,
-        ..ServerOptions::default()
-    });
+    let server = Nearfield::with_threads(1);
     let mut connection = server.connect();
     // A command with such a long word is executed alone; a key within a batch is shorter.
     let long = "k".repeat(64 << 10);

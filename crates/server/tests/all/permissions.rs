@@ -4,7 +4,7 @@
 use nearfield_server::command::CommandDefinition;
 use nearfield_server::commands::TABLE;
 use nearfield_server::config::ServerOptions;
-use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::connection::{TestkitConnection, encode_lines};
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::peer::PeerServer;
 use nearfield_server_testkit::reply::RespReplyValue;
@@ -468,12 +468,10 @@ const OTHER_CATEGORIES: &[&str] = &["WAIT 0 0"];
 fn judgements(connection: &mut TestkitConnection, rules: &str, commands: &[&str]) -> Vec<String> {
     let set = format!("ACL SETUSER u reset on nopass {rules}");
     assert_eq!(ask(connection, &set), "OK", "{rules}");
-    let mut requests = Vec::new();
-    for command in commands {
-        let words = format!("ACL DRYRUN u {command}");
-        let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
-        encode(&mut requests, &words);
-    }
+    let lines = commands
+        .iter()
+        .map(|command| format!("ACL DRYRUN u {command}"));
+    let requests = encode_lines(lines);
     let replies = connection.exchange(&requests, commands.len());
     let judge = |reply: String| {
         ["' command", "' key", "' channel"]

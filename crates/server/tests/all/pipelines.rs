@@ -5,7 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::connection::{TestkitConnection, encode_lines};
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::reply::RespReplyValue;
@@ -18,11 +18,7 @@ const TURNS: usize = 5000;
 /// Sends commands, each a line, at once, and reads their replies as numbers; an absent key counts
 /// as 0.
 fn exchange(connection: &mut TestkitConnection, lines: &[String]) -> Vec<usize> {
-    let mut request = Vec::new();
-    for line in lines {
-        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        encode(&mut request, &words);
-    }
+    let request = encode_lines(lines);
     connection.send(&request).unwrap();
     let number = |value: &RespReplyValue| match value {
         RespReplyValue::Integer(number) => usize::try_from(*number).unwrap(),

@@ -9,7 +9,7 @@ use nearfield_server::command::{CommandImplementation, Flags};
 use nearfield_server::commands::TABLE;
 use nearfield_server::config::{Durability, ServerOptions, check_setting};
 use nearfield_server::keyspace::Home;
-use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::connection::{TestkitConnection, encode_lines};
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_testkit::history::{CallInterval, HistoryRecorder};
@@ -58,8 +58,7 @@ impl PoolServers {
 }
 
 fn ask(connection: &mut TestkitConnection, line: &str) -> RespReplyValue {
-    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-    connection.command(&words).unwrap()
+    connection.run(line).unwrap()
 }
 
 fn error_of(reply: &RespReplyValue) -> String {
@@ -274,11 +273,7 @@ impl PoolHistoryClient<'_> {
     }
 
     fn exchange(&mut self, lines: &[String]) -> (CallInterval, Vec<RespReplyValue>) {
-        let mut request = Vec::new();
-        for line in lines {
-            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-            encode(&mut request, &words);
-        }
+        let request = encode_lines(lines);
         let connection = &mut self.connection;
         self.recorder.call(|| {
             connection.send(&request).unwrap();
@@ -335,7 +330,7 @@ fn record(servers: &[&Nearfield], seed: u64) -> Vec<Vec<PoolHistoryOperation>> {
     for server in servers {
         assert_eq!(
             ask(&mut server.connect(), "FLUSHALL"),
-            RespReplyValue::Simple(b"OK".to_vec())
+            RespReplyValue::simple("OK")
         );
     }
     let (recorder, values) = (HistoryRecorder::new(), AtomicI64::new(1000));
@@ -400,77 +395,41 @@ fn servers_with_keys_of_their_own_are_noticed() {
 fn what_one_server_writes_all_others_read() {
     let servers = PoolServers::start();
     let mut at = servers.connect();
-    let long = "x".repeat(100_000);
+    let long = format!("SET long {}", "x".repeat(100_000));
     let lines = [
-        (
-            0,
-            "SET ann 1".to_owned(),
-            RespReplyValue::Simple(b"OK".to_vec()),
-        ),
-        (1, "GET ann".to_owned(), bulk("1")),
-        (1, "INCRBY ann 41".to_owned(), RespReplyValue::Integer(42)),
-        (2, "GETDEL ann".to_owned(), bulk("42")),
-        (0, "EXISTS ann".to_owned(), RespReplyValue::Integer(0)),
-        (
-            0,
-            format!("SET long {long}"),
-            RespReplyValue::Simple(b"OK".to_vec()),
-        ),
-        (
-            1,
-            "APPEND long y".to_owned(),
-            RespReplyValue::Integer(100_001),
-        ),
-        (2, "GETRANGE long -2 -1".to_owned(), bulk("xy")),
+        (0, "SET ann 1", RespReplyValue::simple("OK")),
+        (1, "GET ann", bulk("1")),
+        (1, "INCRBY ann 41", RespReplyValue::Integer(42)),
+        (2, "GETDEL ann", bulk("42")),
+        (0, "EXISTS ann", RespReplyValue::Integer(0)),
+        (0, long.as_str(), RespReplyValue::simple("OK")),
+        (1, "APPEND long y", RespReplyValue::Integer(100_001)),
+        (2, "GETRANGE long -2 -1", bulk("xy")),
         // Databases are separate.
-        (
-            2,
-            "SELECT 3".to_owned(),
-            RespReplyValue::Simple(b"OK".to_vec()),
-        ),
-        (2, "EXISTS long".to_owned(), RespReplyValue::Integer(0)),
-        (
-            2,
-            "MSET a 1 b 2 c 3".to_owned(),
-            RespReplyValue::Simple(b"OK".to_vec()),
-        ),
-        (2, "KNEAREST d BEFORE".to_owned(), bulk("c")),
-        (2, "KNEAREST d AFTER".to_owned(), RespReplyValue::NullBulk),
-        (0, "KNEAREST d AFTER".to_owned(), bulk("long")),
-        (2, "DBSIZE".to_owned(), RespReplyValue::Integer(3)),
-        (0, "DBSIZE".to_owned(), RespReplyValue::Integer(1)),
+        (2, "SELECT 3", RespReplyValue::simple("OK")),
+        (2, "EXISTS long", RespReplyValue::Integer(0)),
+        (2, "MSET a 1 b 2 c 3", RespReplyValue::simple("OK")),
+        (2, "KNEAREST d BEFORE", bulk("c")),
+        (2, "KNEAREST d AFTER", RespReplyValue::NullBulk),
+        (0, "KNEAREST d AFTER", bulk("long")),
+        (2, "DBSIZE", RespReplyValue::Integer(3)),
+        (0, "DBSIZE", RespReplyValue::Integer(1)),
+        (0, "SELECT 3", RespReplyValue::simple("OK")),
         (
             0,
-            "SELECT 3".to_owned(),
-            RespReplyValue::Simple(b"OK".to_vec()),
-        ),
-        (
-            0,
-            "KRANGE [a [b".to_owned(),
+            "KRANGE [a [b",
             RespReplyValue::Array(vec![bulk("a"), bulk("b")]),
         ),
-        (0, "RANDOMKEY".to_owned(), RespReplyValue::NullBulk),
-        (0, "KRANGEDEL [b [c".to_owned(), RespReplyValue::Integer(2)),
-        (
-            2,
-            "KEYS *".to_owned(),
-            RespReplyValue::Array(vec![bulk("a")]),
-        ),
-        (
-            2,
-            "FLUSHDB".to_owned(),
-            RespReplyValue::Simple(b"OK".to_vec()),
-        ),
-        (0, "DBSIZE".to_owned(), RespReplyValue::Integer(0)),
-        (
-            1,
-            "STRLEN long".to_owned(),
-            RespReplyValue::Integer(100_001),
-        ),
+        (0, "RANDOMKEY", RespReplyValue::NullBulk),
+        (0, "KRANGEDEL [b [c", RespReplyValue::Integer(2)),
+        (2, "KEYS *", RespReplyValue::Array(vec![bulk("a")])),
+        (2, "FLUSHDB", RespReplyValue::simple("OK")),
+        (0, "DBSIZE", RespReplyValue::Integer(0)),
+        (1, "STRLEN long", RespReplyValue::Integer(100_001)),
     ];
     for (server, line, expected) in lines {
-        let reply = ask(&mut at[server], &line);
-        let shown = line.get(..40).unwrap_or(&line);
+        let reply = ask(&mut at[server], line);
+        let shown = line.get(..40).unwrap_or(line);
         match shown {
             "RANDOMKEY" => assert!(matches!(reply, RespReplyValue::Bulk(_)), "{reply}"),
             _ => assert_eq!(reply, expected, "{shown}"),
@@ -554,10 +513,7 @@ fn a_transaction_changes_one_key_and_is_refused_as_a_whole_otherwise() {
     let exec = |connection: &mut TestkitConnection, lines: &[&str]| {
         ask(connection, "MULTI");
         for line in lines {
-            assert_eq!(
-                ask(connection, line),
-                RespReplyValue::Simple(b"QUEUED".to_vec())
-            );
+            assert_eq!(ask(connection, line), RespReplyValue::simple("QUEUED"));
         }
         ask(connection, "EXEC")
     };
@@ -612,7 +568,7 @@ fn a_transaction_fails_if_another_server_has_changed_a_watched_key() {
     let reply = exec(&mut at[0], &["SET ann 2"]);
     assert_eq!(
         reply,
-        RespReplyValue::Array(vec![RespReplyValue::Simple(b"OK".to_vec())])
+        RespReplyValue::Array(vec![RespReplyValue::simple("OK")])
     );
     // Changes of value and of time, deletion and creation, by any server.
     for (before, between) in [

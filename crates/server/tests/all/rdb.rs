@@ -600,7 +600,7 @@ fn payloads_go_both_ways() {
         ]);
         assert_eq!(
             reply,
-            RespReplyValue::Simple(b"OK".to_vec()),
+            RespReplyValue::simple("OK"),
             "{}",
             key.escape_ascii()
         );

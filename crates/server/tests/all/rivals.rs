@@ -285,7 +285,7 @@ fn move_by_dump(peer: PeerServer, format: &str) {
             let words: [&[u8]; 4] = [b"RESTORE", key.as_bytes(), b"0", &payload];
             assert_eq!(
                 target.command(&words).unwrap(),
-                RespReplyValue::Simple(b"OK".to_vec())
+                RespReplyValue::simple("OK")
             );
             assert_eq!(hash(target, key, true), hash(source, key, true), "{key}");
         }

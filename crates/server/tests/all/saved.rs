@@ -115,7 +115,7 @@ fn restore<'k>(
         tell(&[b"SELECT", ASIDE.to_string().as_bytes()]);
         let restored = tell(&[b"RESTORE", key, b"0", &payload, b"REPLACE"]);
         let shown = payload.escape_ascii();
-        assert_eq!(restored, RespReplyValue::Simple(b"OK".to_vec()), "{shown}");
+        assert_eq!(restored, RespReplyValue::simple("OK"), "{shown}");
         let all = state(&server.server.keyspace);
         let (from, to) = (
             all.get(&(*database, key.clone())),

@@ -5,7 +5,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::config::ServerOptions;
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::reply::RespReplyValue;
@@ -66,10 +65,7 @@ fn append(request: &mut Vec<u8>, command: &str, inline: bool) {
 }
 
 fn start(threads: usize) -> (Nearfield, TestkitConnection) {
-    let server = Nearfield::start(ServerOptions {
-        threads,
-        ..ServerOptions::default()
-    });
+    let server = Nearfield::with_threads(threads);
     let mut connection = server.connect();
     let words = [&b"FUNCTION"[..], b"LOAD", LIBRARY.as_bytes()];
     assert!(matches!(

@@ -19,10 +19,7 @@ use std::sync::Arc;
 
 /// Runs a test against our server and against Redis 8 and Valkey 9, if they are installed.
 pub fn on_newest(test: impl Fn(SocketAddr)) {
-    let ours = Nearfield::start(ServerOptions {
-        threads: 2,
-        ..ServerOptions::default()
-    });
+    let ours = Nearfield::with_threads(2);
     test(ours.address);
     drop(ours);
     for peer in [PeerServer::Redis8, PeerServer::Valkey9] {

@@ -404,10 +404,7 @@ fn clients_are_listed_and_killed_by_many_numbers() {
 #[test]
 fn what_was_published_before_comes_before_the_end_of_a_subscription() {
     // All clients of one thread have one mailbox.
-    let server = Nearfield::start(ServerOptions {
-        threads: 1,
-        ..ServerOptions::default()
-    });
+    let server = Nearfield::with_threads(1);
     let mut publisher = server.connect();
     let mut listener = server.connect();
     let mut other = server.connect();
@@ -574,10 +571,7 @@ fn one_step_of_a_scan_is_bounded_whatever_its_count() {
 
 #[test]
 fn who_sends_many_long_commands_lets_others_be_served_in_between() {
-    let ours = Nearfield::start(ServerOptions {
-        threads: 1,
-        ..ServerOptions::default()
-    });
+    let ours = Nearfield::with_threads(1);
     let mut other = ours.connect();
     let loops = b"for i = 1, 3000000 do end";
     for long in [

@@ -253,11 +253,7 @@ fn what_is_counted_of_modules_is_the_same_again() {
 
 #[test]
 fn an_interrupt_leaves_what_is_there_of_modules() {
-    let interrupt = Interrupt::default();
-    interrupt.raise();
-    let (report, completion, _) = run_at(tiny_radar(), &["10", "cpu"], &interrupt);
-    assert_eq!(completion, Completion::Interrupted);
-    assert!(!report.complete && report.rows.is_empty() && report.failed.is_empty());
+    interrupted(tiny_radar(), &["10", "cpu"]);
 }
 
 #[test]
@@ -271,9 +267,14 @@ fn a_seed_gives_the_same_points_again() {
 
 #[test]
 fn an_interrupt_leaves_what_is_there() {
+    interrupted(tiny(), &["12"]);
+}
+
+/// Runs figures that are interrupted before they begin.
+fn interrupted(scale: PaperScale, figures: &[&str]) {
     let interrupt = Interrupt::default();
     interrupt.raise();
-    let (report, completion, _) = run(&["12"], &interrupt);
+    let (report, completion, _) = run_at(scale, figures, &interrupt);
     assert_eq!(completion, Completion::Interrupted);
     assert!(!report.complete && report.rows.is_empty() && report.failed.is_empty());
 }
@@ -293,13 +294,14 @@ fn figures_are_named_alone_or_by_their_number() {
     assert!(names("").is_err() && names("3e").is_err());
 }
 
-#[test]
-fn every_figure_of_tiers_has_points_and_every_claim_a_number() {
-    let scale = || PaperScale::Adm(AdmScale::tiny());
+/// Runs all figures of a paper whose rows are all modelled. Each has rows, each claim has a number,
+/// a second run of the figures `again` repeats their rows, and a report read from a file is the
+/// same. Returns the report, and the text that was printed.
+fn all_modelled(scale: impl Fn() -> PaperScale, again: &[&str]) -> (FigureReport, String) {
     let (report, completion, printed) = run_at(scale(), &[], &Interrupt::default());
     assert_eq!(completion, Completion::Finished);
     assert!(report.failed.is_empty(), "{:?}", report.failed);
-    for figure in AdmScale::tiny().titles() {
+    for figure in scale().paper().titles() {
         let rows = report.rows.iter();
         let rows: Vec<_> = rows
             .filter(|row| row.detail.figure == figure.name)
@@ -313,6 +315,20 @@ fn every_figure_of_tiers_has_points_and_every_claim_a_number() {
     for claim in &report.claims {
         assert!(claim.ours.is_some_and(f64::is_finite), "{claim:?}");
     }
+    let (second, _, _) = run_at(scale(), again, &Interrupt::default());
+    let is_again = |row: &&Row| again.contains(&&*row.detail.figure);
+    let rows: Vec<&Row> = report.rows.iter().filter(is_again).collect();
+    assert_eq!(rows, second.rows.iter().collect::<Vec<_>>());
+    let json = serde_json::to_value(&report).unwrap();
+    let read: FigureReport = serde_json::from_value(json).unwrap();
+    assert_eq!(read, report);
+    (report, printed)
+}
+
+#[test]
+fn every_figure_of_tiers_has_points_and_every_claim_a_number() {
+    let scale = || PaperScale::Adm(AdmScale::tiny());
+    let (report, printed) = all_modelled(scale, &["6a", "moved"]);
     assert!(printed.contains("ADM, figure 6a:") && printed.contains("modelled"));
     // With everything in one memory, the share that it serves is known.
     let shares = |peer: &str| {
@@ -330,38 +346,12 @@ fn every_figure_of_tiers_has_points_and_every_claim_a_number() {
         shares("first come")
     );
     assert!((shares("ideal") - 86.6).abs() < 3.0, "{}", shares("ideal"));
-    // A run with the same seed repeats the rows, and a report read from a file is the same.
-    let (again, _, _) = run_at(scale(), &["6a", "moved"], &Interrupt::default());
-    let of_both = |row: &&Row| ["6a", "moved"].contains(&&*row.detail.figure);
-    let rows: Vec<&Row> = report.rows.iter().filter(of_both).collect();
-    assert_eq!(rows, again.rows.iter().collect::<Vec<_>>());
-    let json = serde_json::to_value(&report).unwrap();
-    assert_eq!(
-        serde_json::from_value::<FigureReport>(json).unwrap(),
-        report
-    );
 }
 
 #[test]
 fn every_figure_of_traversals_has_points_and_every_claim_a_number() {
     let scale = || PaperScale::Pulse(PulseScale::tiny());
-    let (report, completion, printed) = run_at(scale(), &[], &Interrupt::default());
-    assert_eq!(completion, Completion::Finished);
-    assert!(report.failed.is_empty(), "{:?}", report.failed);
-    for figure in PulseScale::tiny().titles() {
-        let rows = report.rows.iter();
-        let rows: Vec<_> = rows
-            .filter(|row| row.detail.figure == figure.name)
-            .collect();
-        assert!(!rows.is_empty(), "{}", figure.name);
-        for row in rows {
-            assert!(row.detail.y.value.is_finite(), "{row:?}");
-            assert_eq!(row.kind, NumberOrigin::Modelled);
-        }
-    }
-    for claim in &report.claims {
-        assert!(claim.ours.is_some_and(f64::is_finite), "{claim:?}");
-    }
+    let (report, printed) = all_modelled(scale, &["table4", "2b"]);
     assert!(printed.contains("pulse, TABLE4:") && printed.contains("modelled"));
     // Both systems are the same on one node.
     let latency = |peer: &str| {
@@ -376,26 +366,12 @@ fn every_figure_of_traversals_has_points_and_every_claim_a_number() {
     };
     assert_eq!(latency("pulse"), latency("pulse-acc"));
     assert_eq!(latency("pulse").len(), 6);
-    // A run with the same seed repeats the rows, and a report read from a file is the same.
-    let (again, _, _) = run_at(scale(), &["table4", "2b"], &Interrupt::default());
-    let of_both = |row: &&Row| ["2b", "table4"].contains(&&*row.detail.figure);
-    let rows: Vec<&Row> = report.rows.iter().filter(of_both).collect();
-    assert_eq!(rows, again.rows.iter().collect::<Vec<_>>());
-    let json = serde_json::to_value(&report).unwrap();
-    assert_eq!(
-        serde_json::from_value::<FigureReport>(json).unwrap(),
-        report
-    );
 }
 
 #[test]
 fn an_interrupt_leaves_what_is_there_of_traversals() {
-    let interrupt = Interrupt::default();
-    interrupt.raise();
     let scale = PaperScale::Pulse(PulseScale::tiny());
-    let (report, completion, _) = run_at(scale, &["7", "table4"], &interrupt);
-    assert_eq!(completion, Completion::Interrupted);
-    assert!(!report.complete && report.rows.is_empty() && report.failed.is_empty());
+    interrupted(scale, &["7", "table4"]);
 }
 
 /// Some claims of papers.

@@ -4,7 +4,6 @@
 use nearfield_fabric::count::{CountingEndpoint, VerbCost};
 use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
 use nearfield_fabric::{GlobalAddress, NodeId};
-use nearfield_hardware::network::NetworkPreset;
 use nearfield_pool::PoolIndexClient;
 use nearfield_pool::layout::versions::Objects;
 use nearfield_pool::layout::{Geometry, LeafMetadataPosition, PoolIndexShape, Validation};
@@ -76,9 +75,7 @@ fn run_with<F: Future<Output = ()> + 'static>(
     options: RolexOptions,
     work: impl FnOnce(Vec<u64>, Client, Client) -> F + 'static,
 ) {
-    let mut simulation =
-        FabricSimulation::new(1, NetworkPreset::ConnectX6.parameters(), Delivery::Whole);
-    let nodes = [simulation.add_node(32 << 20)];
+    let (mut simulation, nodes) = FabricSimulation::with_nodes(1, Delivery::Whole, [32 << 20]);
     let [one, other] = [0, 1].map(|client| CountingEndpoint::new(simulation.endpoint(client)));
     let compute_node = || Arc::new(RolexComputeNode::new(options.clone()));
     let (node, other_node) = (compute_node(), compute_node());

@@ -3,7 +3,6 @@
 
 use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
 use nearfield_fabric::{GlobalAddress, NodeId};
-use nearfield_hardware::network::NetworkPreset;
 use nearfield_pool::layout::{Geometry, LeafMetadataPosition, PoolIndexShape};
 use nearfield_pool::{Entry, PoolError, PoolIndexClient};
 use nearfield_pool_rivals::rolex::{Rolex, RolexComputeNode, RolexLeafKind, RolexOptions};
@@ -41,10 +40,7 @@ fn compute_node(options: &RolexOptions) -> Arc<RolexComputeNode> {
 }
 
 fn simulation(seed: u64, delivery: Delivery) -> (FabricSimulation, [NodeId; 2]) {
-    let mut simulation =
-        FabricSimulation::new(seed, NetworkPreset::ConnectX6.parameters(), delivery);
-    let nodes = [simulation.add_node(32 << 20), simulation.add_node(32 << 20)];
-    (simulation, nodes)
+    FabricSimulation::with_nodes(seed, delivery, [32 << 20; 2])
 }
 
 /// Returns the key of a number: of 8 bytes or more, its last ones, behind zeros or `common`.
@@ -253,9 +249,7 @@ fn what_is_no_entry_or_no_index_is_refused() {
 
 #[test]
 fn a_node_without_memory_refuses_a_synonym_and_keeps_what_is_there() {
-    let mut simulation =
-        FabricSimulation::new(1, NetworkPreset::ConnectX6.parameters(), Delivery::Whole);
-    let nodes = [simulation.add_node(1 << 16)];
+    let (mut simulation, nodes) = FabricSimulation::with_nodes(1, Delivery::Whole, [1 << 16]);
     let endpoint = simulation.endpoint(0);
     simulation.spawn(0, async move {
         let options = options(|_| {}, 16);

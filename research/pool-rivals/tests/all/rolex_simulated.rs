@@ -7,7 +7,6 @@ use nearfield_fabric_testkit::{
     FaultInterference, FaultySimEndpoint, INDEX_ROOT, Interference, NumberKeyIndex,
     RemoteIndexFactory, RemoteRunPlan, SimEndpointFault, check, fabric_error, run,
 };
-use nearfield_hardware::network::NetworkPreset;
 use nearfield_pool::layout::versions::Objects;
 use nearfield_pool::layout::{Geometry, LeafMetadataPosition, PoolIndexShape};
 use nearfield_pool::{PoolError, PoolIndexClient};
@@ -351,9 +350,7 @@ fn faults_are_found() {
 
 #[test]
 fn fabrics_that_tear_within_lines_are_refused() {
-    let network = NetworkPreset::ConnectX6.parameters();
-    let mut simulation = FabricSimulation::new(1, network, Delivery::TornWords);
-    let nodes = [simulation.add_node(1 << 20)];
+    let (simulation, nodes) = FabricSimulation::with_nodes(1, Delivery::TornWords, [1 << 20]);
     let node = Arc::new(RolexComputeNode::new(RolexOptions::default()));
     let refused = Rolex::open(simulation.endpoint(0), &nodes, INDEX_ROOT, node);
     assert!(matches!(refused, Err(PoolError::Lines { atomic: 8 })));

@@ -367,9 +367,7 @@ fn nodes_of(keys: &BTreeSet<[u8; 8]>) -> usize {
 
 /// Returns the bytes of the cache for each key, once all keys were read: `(taken, as published)`.
 fn cache_bytes_per_key(keys: BTreeSet<[u8; 8]>) -> (f64, f64) {
-    let network = NetworkPreset::ConnectX6.parameters();
-    let mut simulation = FabricSimulation::new(1, network, Delivery::Whole);
-    let nodes = [simulation.add_node(1 << 30)];
+    let (mut simulation, nodes) = FabricSimulation::with_nodes(1, Delivery::Whole, [1 << 30]);
     let count = keys.len();
     let all: Vec<[u8; 8]> = keys.iter().copied().collect();
     let options = SmartOptions {

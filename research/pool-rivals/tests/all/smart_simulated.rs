@@ -5,7 +5,6 @@ use crate::smart::{SmartEndpointFault, SmartIndexFactory, SmartInterference, Sma
 use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
 use nearfield_fabric::{Endpoint, NodeId};
 use nearfield_fabric_testkit::{FaultySimEndpoint, INDEX_ROOT, RemoteRunPlan, check, run};
-use nearfield_hardware::network::NetworkPreset;
 use nearfield_pool::{PoolError, PoolIndexClient};
 use nearfield_pool_rivals::smart::{Smart, SmartComputeNode, SmartOptions, SmartScanGuarantee};
 use nearfield_testkit::seeds;
@@ -92,10 +91,7 @@ fn faults_are_found() {
 
 /// Creates a simulation of two nodes, without faults.
 fn simulation(seed: u64, delivery: Delivery) -> (FabricSimulation, [NodeId; 2]) {
-    let network = NetworkPreset::ConnectX6.parameters();
-    let mut simulation = FabricSimulation::new(seed, network, delivery);
-    let nodes = [simulation.add_node(64 << 20), simulation.add_node(64 << 20)];
-    (simulation, nodes)
+    FabricSimulation::with_nodes(seed, delivery, [64 << 20; 2])
 }
 
 fn compute_node(options: &SmartOptions) -> Arc<SmartComputeNode> {

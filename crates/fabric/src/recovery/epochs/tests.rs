@@ -6,7 +6,6 @@ use super::*;
 use crate::address::{LINE_BYTES, NodeId};
 use crate::count::{CountingEndpoint, VerbCost};
 use crate::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
-use nearfield_hardware::network::NetworkPreset;
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -349,9 +348,7 @@ fn run(
     way: EpochParticipantVariant,
 ) -> Result<EpochRunCounts, String> {
     let mut random = SmallRng::seed_from_u64(seed);
-    let network = NetworkPreset::ConnectX6.parameters();
-    let mut simulation = FabricSimulation::new(random.random(), network, delivery);
-    simulation.add_node(1 << 17);
+    let (mut simulation, _) = FabricSimulation::with_nodes(random.random(), delivery, [1 << 17]);
     let run = Rc::new(EpochRunState::default());
     let finish = |simulation: &mut FabricSimulation| {
         let end = simulation.now() + 1000 * LEASE;
@@ -437,9 +434,7 @@ fn nobody_reads_what_was_given_back_and_all_of_it_is() {
 fn a_full_ring_holds_nothing_up() {
     const ENTRIES: usize = 8;
     const SMALL: u64 = 64;
-    let network = NetworkPreset::ConnectX6.parameters();
-    let mut simulation = FabricSimulation::new(1, network, Delivery::Torn);
-    simulation.add_node(1 << 17);
+    let (mut simulation, _) = FabricSimulation::with_nodes(1, Delivery::Torn, [1 << 17]);
     let endpoint = simulation.endpoint(0);
     simulation.spawn(0, async move {
         let done = async {
@@ -516,9 +511,7 @@ fn memory_that_is_retired_before_it_is_unlinked_is_found() {
 
 #[test]
 fn what_is_no_ring_or_epoch_is_told_or_cut_off() {
-    let network = NetworkPreset::ConnectX6.parameters();
-    let mut simulation = FabricSimulation::new(1, network, Delivery::Torn);
-    simulation.add_node(1 << 17);
+    let (mut simulation, _) = FabricSimulation::with_nodes(1, Delivery::Torn, [1 << 17]);
     let endpoint = simulation.endpoint(0);
     simulation.spawn(0, async move {
         let table = endpoint.allocate(NODE, TABLE_BYTES).await.unwrap();
@@ -545,9 +538,7 @@ fn what_is_no_ring_or_epoch_is_told_or_cut_off() {
 /// The ring of the slot names blocks that no node has, of lengths that overflow a sum.
 #[test]
 fn damaged_entries_of_a_ring_are_dropped() {
-    let network = NetworkPreset::ConnectX6.parameters();
-    let mut simulation = FabricSimulation::new(1, network, Delivery::Torn);
-    simulation.add_node(1 << 17);
+    let (mut simulation, _) = FabricSimulation::with_nodes(1, Delivery::Torn, [1 << 17]);
     let endpoint = simulation.endpoint(0);
     simulation.spawn(0, async move {
         let table = endpoint.allocate(NODE, TABLE_BYTES).await.unwrap();
@@ -585,9 +576,7 @@ fn damaged_entries_of_a_ring_are_dropped() {
 
 #[test]
 fn operations_cost_nothing_and_renewing_one_round_trip() {
-    let network = NetworkPreset::ConnectX6.parameters();
-    let mut simulation = FabricSimulation::new(1, network, Delivery::Torn);
-    simulation.add_node(1 << 17);
+    let (mut simulation, _) = FabricSimulation::with_nodes(1, Delivery::Torn, [1 << 17]);
     let endpoint = CountingEndpoint::new(simulation.endpoint(0));
     simulation.spawn(0, async move {
         let table = endpoint.allocate(NODE, TABLE_BYTES).await.unwrap();
@@ -619,9 +608,7 @@ fn operations_cost_nothing_and_renewing_one_round_trip() {
 
 #[test]
 fn those_who_come_when_all_slots_are_taken_are_told() {
-    let network = NetworkPreset::ConnectX6.parameters();
-    let mut simulation = FabricSimulation::new(1, network, Delivery::Whole);
-    simulation.add_node(1 << 17);
+    let (mut simulation, _) = FabricSimulation::with_nodes(1, Delivery::Whole, [1 << 17]);
     let table = GlobalAddress::new(NODE, 8192);
     let others = simulation.endpoint(0);
     simulation.spawn(0, async move {

@@ -4,7 +4,6 @@ use super::*;
 use crate::address::NodeId;
 use crate::recovery::lease::PriorLockState;
 use crate::transport::sim::{Delivery, FabricSimulation, SimEndpoint, SkewedClockEndpoint};
-use nearfield_hardware::network::NetworkPreset;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::RefCell;
@@ -22,10 +21,7 @@ const SLOTS: u16 = 3;
 const PROCESSES: u32 = 7;
 
 fn simulation(seed: u64) -> FabricSimulation {
-    let network = NetworkPreset::ConnectX6.parameters();
-    let mut simulation = FabricSimulation::new(seed, network, Delivery::TornWords);
-    simulation.add_node(1 << 16);
-    simulation
+    FabricSimulation::with_nodes(seed, Delivery::TornWords, [1 << 16]).0
 }
 
 fn seeds(default: u64) -> u64 {

@@ -3,7 +3,6 @@
 use super::*;
 use crate::recovery::lease::PriorLockState;
 use crate::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
-use nearfield_hardware::network::NetworkPreset;
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -187,10 +186,7 @@ async fn lock_forgetfully<'r>(
 /// the first. Returns the number of redone changes.
 fn run(seed: u64, delivery: Delivery, way: RedoWriterVariant) -> Result<u64, String> {
     let mut random = SmallRng::seed_from_u64(seed);
-    let network = NetworkPreset::ConnectX6.parameters();
-    let mut simulation = FabricSimulation::new(random.random(), network, delivery);
-    simulation.add_node(1 << 17);
-    simulation.add_node(1 << 17);
+    let (mut simulation, _) = FabricSimulation::with_nodes(random.random(), delivery, [1 << 17; 2]);
     let seen = Rc::new(RefCell::new(RedoObservations::default()));
     for life in 0..3_u16 {
         for owner in 0..CLIENTS {

@@ -5,7 +5,7 @@ use super::node::SimNode;
 use super::state::{Delivery, SimEvent, SimState};
 use crate::address::{GlobalAddress, NodeId};
 use nearfield_hardware::VirtualTime;
-use nearfield_hardware::network::{NetworkParameters, PortTraffic};
+use nearfield_hardware::network::{NetworkParameters, NetworkPreset, PortTraffic};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -76,6 +76,18 @@ impl FabricSimulation {
             tasks: Vec::new(),
             ready: Arc::default(),
         }
+    }
+
+    /// Creates a simulation of ConnectX-6 cards with memory nodes of these bytes, all zero.
+    pub fn with_nodes<const N: usize>(
+        seed: u64,
+        delivery: Delivery,
+        bytes: [usize; N],
+    ) -> (FabricSimulation, [NodeId; N]) {
+        let network = NetworkPreset::ConnectX6.parameters();
+        let mut simulation = FabricSimulation::new(seed, network, delivery);
+        let nodes = bytes.map(|bytes| simulation.add_node(bytes));
+        (simulation, nodes)
     }
 
     /// Replaces the network from now on.

@@ -18,10 +18,7 @@ fn at(offset: u64) -> GlobalAddress {
 }
 
 fn simulation(seed: u64, delivery: Delivery) -> FabricSimulation {
-    let network = NetworkPreset::ConnectX6.parameters();
-    let mut simulation = FabricSimulation::new(seed, network, delivery);
-    simulation.add_node(1 << 16);
-    simulation
+    FabricSimulation::with_nodes(seed, delivery, [1 << 16]).0
 }
 
 /// Reads four lines repeatedly. Returns three flags: the reader has seen some bytes new and others

@@ -2,16 +2,15 @@
 //! their own, some of which are killed. A test program executes itself in a role.
 
 use nearfield_fabric::{Endpoint, FabricError, FabricVerb, GlobalAddress, MaskedSwap, NodeId};
+use nearfield_testkit::polling::block_on;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rustix::process::{
     Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid,
 };
 use std::ffi::OsString;
-use std::pin::pin;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
-use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 const ROLE: &str = "NEARFIELD_TEST_ROLE";
@@ -25,16 +24,6 @@ pub const WORKERS: u64 = 4;
 
 pub fn at(offset: u64) -> GlobalAddress {
     GlobalAddress::new(NODE, offset)
-}
-
-pub fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    let mut context = Context::from_waker(Waker::noop());
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
-            return value;
-        }
-    }
 }
 
 /// A limit that only a hanging test reaches, even on a busy machine.

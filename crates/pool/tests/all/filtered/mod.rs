@@ -12,6 +12,7 @@ use nearfield_pool::PoolIndexClient;
 use nearfield_pool::chime::{ChimeComputeNode, ChimeOptions, ChimeTree};
 use nearfield_pool::filtered::{PoolProgramExecutor, PoolScanRange, ScanAggregates, ValueFilter};
 use nearfield_pool::layout::PoolIndexShape;
+use nearfield_testkit::polling::block_on;
 use nearfield_testkit::stop::AtEnd;
 use network::PoolTestNetwork;
 use rack::{ROOT, rack, served};
@@ -19,20 +20,8 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Waker};
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    let mut context = Context::from_waker(Waker::noop());
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
-            return value;
-        }
-    }
-}
 
 fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()

@@ -157,11 +157,7 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
         "6.0.0",
         "Sets if the keys that the next command reads are tracked.",
     ),
-    CommandDefinition::new("help", 2, show_help)
-        .flag(Flags::NO_PHASE)
-        .flag(Flags::LOADING)
-        .about(GROUP, "5.0.0", "O(1)")
-        .summary("Describes the subcommands."),
+    CommandDefinition::help(GROUP, "5.0.0", show_help),
 ];
 
 fn id(call: &mut CommandCall<'_>) -> Answer {
@@ -497,6 +493,5 @@ fn show_help(call: &mut CommandCall<'_>) -> Answer {
             "UNPAUSE",
             "    Resume the commands of paused clients.",
         ],
-    );
-    Ok(())
+    )
 }

@@ -318,6 +318,5 @@ fn show_help(call: &mut CommandCall<'_>) -> Answer {
             "SLEEP <seconds>",
             "    Block the server.",
         ],
-    );
-    Ok(())
+    )
 }

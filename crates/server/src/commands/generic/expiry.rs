@@ -10,77 +10,37 @@ const GROUP: CommandGroup = CommandGroup::Generic;
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[CommandDefinition] = &[
-    CommandDefinition::planned("expire", -3, Touch::Change, |planned| {
+    expiring("expire", "1.0.0", |planned| {
         expire(planned, "expire", ExpiryTimeUnit::IN_SECONDS)
     })
-    .flag(Flags::KEYS_ONLY)
-    .slowly_grows()
-    .fast()
-    .key(1)
-    .about(GROUP, "1.0.0", "O(log N)")
     .summary("Sets the expiry of a key in seconds from now."),
-    CommandDefinition::planned("pexpire", -3, Touch::Change, |planned| {
+    expiring("pexpire", "2.6.0", |planned| {
         expire(planned, "pexpire", ExpiryTimeUnit::IN_MILLISECONDS)
     })
-    .flag(Flags::KEYS_ONLY)
-    .slowly_grows()
-    .fast()
-    .key(1)
-    .about(GROUP, "2.6.0", "O(log N)")
     .summary("Sets the expiry of a key in milliseconds from now."),
-    CommandDefinition::planned("expireat", -3, Touch::Change, |planned| {
+    expiring("expireat", "1.2.0", |planned| {
         expire(planned, "expireat", ExpiryTimeUnit::AT_SECONDS)
     })
-    .flag(Flags::KEYS_ONLY)
-    .slowly_grows()
-    .fast()
-    .key(1)
-    .about(GROUP, "1.2.0", "O(log N)")
     .summary("Sets the expiry of a key in seconds since 1970."),
-    CommandDefinition::planned("pexpireat", -3, Touch::Change, |planned| {
+    expiring("pexpireat", "2.6.0", |planned| {
         expire(planned, "pexpireat", ExpiryTimeUnit::AT_MILLISECONDS)
     })
-    .flag(Flags::KEYS_ONLY)
-    .slowly_grows()
-    .fast()
-    .key(1)
-    .about(GROUP, "2.6.0", "O(log N)")
     .summary("Sets the expiry of a key in milliseconds since 1970."),
-    CommandDefinition::planned("ttl", 2, Touch::Read, |planned| {
+    telling("ttl", "1.0.0", |planned| {
         remaining(planned, ExpiryTimeUnit::IN_SECONDS)
     })
-    .flag(Flags::KEYS_ONLY)
-    .looks()
-    .fast()
-    .key(1)
-    .about(GROUP, "1.0.0", "O(1)")
     .summary("Returns the remaining time to live of a key in seconds."),
-    CommandDefinition::planned("pttl", 2, Touch::Read, |planned| {
+    telling("pttl", "2.6.0", |planned| {
         remaining(planned, ExpiryTimeUnit::IN_MILLISECONDS)
     })
-    .flag(Flags::KEYS_ONLY)
-    .looks()
-    .fast()
-    .key(1)
-    .about(GROUP, "2.6.0", "O(1)")
     .summary("Returns the remaining time to live of a key in milliseconds."),
-    CommandDefinition::planned("expiretime", 2, Touch::Read, |planned| {
+    telling("expiretime", "7.0.0", |planned| {
         remaining(planned, ExpiryTimeUnit::AT_SECONDS)
     })
-    .flag(Flags::KEYS_ONLY)
-    .looks()
-    .fast()
-    .key(1)
-    .about(GROUP, "7.0.0", "O(1)")
     .summary("Returns the expiry time of a key in seconds since 1970."),
-    CommandDefinition::planned("pexpiretime", 2, Touch::Read, |planned| {
+    telling("pexpiretime", "7.0.0", |planned| {
         remaining(planned, ExpiryTimeUnit::AT_MILLISECONDS)
     })
-    .flag(Flags::KEYS_ONLY)
-    .looks()
-    .fast()
-    .key(1)
-    .about(GROUP, "7.0.0", "O(1)")
     .summary("Returns the expiry time of a key in milliseconds since 1970."),
     CommandDefinition::planned("persist", 2, Touch::Change, persist)
         .flag(Flags::KEYS_ONLY)
@@ -90,6 +50,34 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .about(GROUP, "2.2.0", "O(log N)")
         .summary("Removes the expiry of a key."),
 ];
+
+/// Creates a command that sets the expiry of a key.
+const fn expiring(
+    name: &'static str,
+    since: &'static str,
+    complete: fn(&mut PlannedCommand<'_>) -> Answer,
+) -> CommandDefinition {
+    CommandDefinition::planned(name, -3, Touch::Change, complete)
+        .flag(Flags::KEYS_ONLY)
+        .slowly_grows()
+        .fast()
+        .key(1)
+        .about(GROUP, since, "O(log N)")
+}
+
+/// Creates a command that returns the expiry of a key.
+const fn telling(
+    name: &'static str,
+    since: &'static str,
+    complete: fn(&mut PlannedCommand<'_>) -> Answer,
+) -> CommandDefinition {
+    CommandDefinition::planned(name, 2, Touch::Read, complete)
+        .flag(Flags::KEYS_ONLY)
+        .looks()
+        .fast()
+        .key(1)
+        .about(GROUP, since, "O(1)")
+}
 
 /// The unit and origin of an argument that is a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

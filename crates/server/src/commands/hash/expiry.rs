@@ -16,46 +16,18 @@ const GROUP: CommandGroup = CommandGroup::Hash;
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[CommandDefinition] = &[
-    expiring(
-        "hexpire",
-        hexpire,
-        "Sets the expiry of fields in seconds from now.",
-    ),
-    expiring(
-        "hpexpire",
-        hpexpire,
-        "Sets the expiry of fields in milliseconds from now.",
-    ),
-    expiring(
-        "hexpireat",
-        hexpireat,
-        "Sets the expiry of fields in seconds since 1970.",
-    ),
-    expiring(
-        "hpexpireat",
-        hpexpireat,
-        "Sets the expiry of fields in milliseconds since 1970.",
-    ),
-    telling(
-        "httl",
-        httl,
-        "Returns the remaining time to live of fields in seconds.",
-    ),
-    telling(
-        "hpttl",
-        hpttl,
-        "Returns the remaining time to live of fields in milliseconds.",
-    ),
-    telling(
-        "hexpiretime",
-        hexpiretime,
-        "Returns the expiry times of fields in seconds since 1970.",
-    ),
-    telling(
-        "hpexpiretime",
-        hpexpiretime,
-        "Returns the expiry times of fields in milliseconds since 1970.",
-    ),
+    expiring("hexpire", hexpire).summary("Sets the expiry of fields in seconds from now."),
+    expiring("hpexpire", hpexpire).summary("Sets the expiry of fields in milliseconds from now."),
+    expiring("hexpireat", hexpireat).summary("Sets the expiry of fields in seconds since 1970."),
+    expiring("hpexpireat", hpexpireat)
+        .summary("Sets the expiry of fields in milliseconds since 1970."),
+    telling("httl", httl).summary("Returns the remaining time to live of fields in seconds."),
+    telling("hpttl", hpttl)
+        .summary("Returns the remaining time to live of fields in milliseconds."),
+    telling("hexpiretime", hexpiretime)
+        .summary("Returns the expiry times of fields in seconds since 1970."),
+    telling("hpexpiretime", hpexpiretime)
+        .summary("Returns the expiry times of fields in milliseconds since 1970."),
     on_times("hpersist", -5, hpersist)
         .writes()
         .summary("Removes the expiry of fields."),
@@ -86,17 +58,12 @@ pub const COMMANDS: &[CommandDefinition] = &[
 const fn expiring(
     name: &'static str,
     run: fn(&mut CommandCall<'_>) -> Answer,
-    summary: &'static str,
 ) -> CommandDefinition {
-    on_times(name, -6, run).slowly_grows().summary(summary)
+    on_times(name, -6, run).slowly_grows()
 }
 
-const fn telling(
-    name: &'static str,
-    run: fn(&mut CommandCall<'_>) -> Answer,
-    summary: &'static str,
-) -> CommandDefinition {
-    on_times(name, -5, run).reads().summary(summary)
+const fn telling(name: &'static str, run: fn(&mut CommandCall<'_>) -> Answer) -> CommandDefinition {
+    on_times(name, -5, run).reads()
 }
 
 /// Creates a command on the expiry of fields, which reads no value.

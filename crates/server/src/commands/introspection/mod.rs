@@ -49,10 +49,7 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
         .flag(FREE)
         .about(GROUP, "7.0.0", "O(N) for N arguments")
         .summary("Finds the keys of a command, and its access to each."),
-    CommandDefinition::new("help", 2, show_help)
-        .flag(FREE)
-        .about(GROUP, "5.0.0", "O(1)")
-        .summary("Describes the subcommands."),
+    CommandDefinition::help(GROUP, "5.0.0", show_help),
 ];
 
 fn list_all(call: &mut CommandCall<'_>) -> Answer {
@@ -307,6 +304,5 @@ fn show_help(call: &mut CommandCall<'_>) -> Answer {
             "LIST [FILTERBY (MODULE <module>|ACLCAT <category>|PATTERN <pattern>)]",
             "    The names of all or some commands.",
         ],
-    );
-    Ok(())
+    )
 }

@@ -59,11 +59,7 @@ const FUNCTION: &[CommandDefinition] = &[
         .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "7.0.0", "O(1)")
         .summary("Stops the running function."),
-    CommandDefinition::new("help", 2, help)
-        .flag(Flags::NO_PHASE)
-        .flag(Flags::LOADING)
-        .about(GROUP, "7.0.0", "O(1)")
-        .summary("Lists the subcommands."),
+    CommandDefinition::help(GROUP, "7.0.0", help).summary("Lists the subcommands."),
 ];
 
 const fn changes(
@@ -364,6 +360,5 @@ fn help(call: &mut CommandCall<'_>) -> Answer {
              chance of failure",
             "      in case of functions name collision with another library).",
         ],
-    );
-    Ok(())
+    )
 }

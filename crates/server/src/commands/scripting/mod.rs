@@ -82,11 +82,7 @@ const SCRIPT: &[CommandDefinition] = &[
         .about(GROUP, "3.2.0", "O(1)")
         .summary("Accepts only NO, because there is no debugger.")
         .differs("There is no script debugger, so only NO is accepted."),
-    CommandDefinition::new("help", 2, help)
-        .flag(Flags::NO_PHASE)
-        .flag(Flags::LOADING)
-        .about(GROUP, "5.0.0", "O(1)")
-        .summary("Lists the subcommands."),
+    CommandDefinition::help(GROUP, "5.0.0", help).summary("Lists the subcommands."),
 ];
 
 impl From<ScriptError> for CommandError {
@@ -303,6 +299,5 @@ fn help(call: &mut CommandCall<'_>) -> Answer {
             "SHOW <sha1>",
             "    Show a script from the scripts cache.",
         ],
-    );
-    Ok(())
+    )
 }

@@ -50,11 +50,7 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
         .flag(Flags::NO_PHASE)
         .about(GROUP, "2.8.0", "O(N) for N parameters")
         .summary("Writes the configuration to its file."),
-    CommandDefinition::new("help", 2, show_help)
-        .flag(Flags::NO_PHASE)
-        .flag(Flags::LOADING)
-        .about(GROUP, "5.0.0", "O(1)")
-        .summary("Describes the subcommands."),
+    CommandDefinition::help(GROUP, "5.0.0", show_help),
 ];
 
 /// Returns the positions of the values of secret parameters. Names and values follow each other.
@@ -287,6 +283,5 @@ fn show_help(call: &mut CommandCall<'_>) -> Answer {
             "SET <parameter> <value> [<parameter> <value> ...]",
             "    Set several parameters, or none if one is invalid.",
         ],
-    );
-    Ok(())
+    )
 }

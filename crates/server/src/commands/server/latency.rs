@@ -39,11 +39,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .flag(ADMIN)
         .about(GROUP, "2.8.13", "O(1)")
         .summary("Deletes the samples of events."),
-    CommandDefinition::new("help", 2, show_help)
-        .flag(Flags::NO_PHASE)
-        .flag(Flags::LOADING)
-        .about(GROUP, "2.8.13", "O(1)")
-        .summary("Describes the subcommands."),
+    CommandDefinition::help(GROUP, "2.8.13", show_help),
 ];
 
 fn latest(call: &mut CommandCall<'_>) -> Answer {
@@ -201,6 +197,5 @@ fn show_help(call: &mut CommandCall<'_>) -> Answer {
             "RESET [<event> ...]",
             "    Delete the samples of events.",
         ],
-    );
-    Ok(())
+    )
 }

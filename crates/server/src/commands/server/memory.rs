@@ -192,6 +192,5 @@ fn show_help(call: &mut CommandCall<'_>) -> Answer {
             "USAGE <key> [SAMPLES <count>]",
             "    The memory of a key.",
         ],
-    );
-    Ok(())
+    )
 }

@@ -121,10 +121,7 @@ const SLOWLOG: &[CommandDefinition] = &[
         .flag(ADMIN)
         .about(GROUP, "2.2.12", "O(N) for N entries")
         .summary("Deletes the entries of slow commands."),
-    CommandDefinition::new("help", 2, slowlog_help)
-        .flag(FREE)
-        .about(GROUP, "6.2.0", "O(1)")
-        .summary("Describes the subcommands."),
+    CommandDefinition::help(GROUP, "6.2.0", slowlog_help),
 ];
 
 fn show_info(call: &mut CommandCall<'_>) -> Answer {
@@ -185,8 +182,7 @@ fn slowlog_help(call: &mut CommandCall<'_>) -> Answer {
             "RESET",
             "    Delete the entries.",
         ],
-    );
-    Ok(())
+    )
 }
 
 fn monitor(call: &mut CommandCall<'_>) -> Answer {

@@ -28,11 +28,7 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
         .flag(Flags::NO_ASYNC_LOADING)
         .flag(Flags::PROTECTED)
         .summary("Refused: there are no modules."),
-    CommandDefinition::new("help", 2, show_help)
-        .flag(Flags::NO_PHASE)
-        .flag(Flags::LOADING)
-        .about(GROUP, "5.0.0", "O(1)")
-        .summary("Lists the subcommands."),
+    CommandDefinition::help(GROUP, "5.0.0", show_help).summary("Lists the subcommands."),
 ];
 
 const fn row(
@@ -64,6 +60,5 @@ fn show_help(call: &mut CommandCall<'_>) -> Answer {
     help(
         call,
         &["LIST", "    Return an empty list: there are no modules."],
-    );
-    Ok(())
+    )
 }

@@ -119,6 +119,5 @@ fn show_help(call: &mut CommandCall<'_>) -> Answer {
             "UNPIN <key>",
             "    Let the value of a key move to other tiers again.",
         ],
-    );
-    Ok(())
+    )
 }

@@ -284,8 +284,7 @@ fn about(call: &mut CommandCall<'_>) -> Answer {
             "SETID <key> <groupname> <id|$> [ENTRIESREAD entries_read]",
             "    Set the current group ID and entries_read counter.",
         ],
-    );
-    Ok(())
+    )
 }
 
 fn xack(call: &mut CommandCall<'_>) -> Answer {

@@ -236,6 +236,5 @@ fn about(call: &mut CommandCall<'_>) -> Answer {
             "STREAM <key> [FULL [COUNT <count>]",
             "    Show information about the stream.",
         ],
-    );
-    Ok(())
+    )
 }

@@ -1,7 +1,7 @@
 //! Clients that add, take, acknowledge and claim entries until their connection breaks.
 
 use super::{GROUPS, Id, STREAMS};
-use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::connection::{TestkitConnection, encode_lines};
 use nearfield_server_testkit::reply::RespReplyValue;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -52,8 +52,7 @@ impl From<io::Error> for DeliveryDisconnect {
 }
 
 pub fn send(connection: &mut TestkitConnection, line: &str) -> io::Result<RespReplyValue> {
-    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-    match connection.command(&words)? {
+    match connection.run(line)? {
         RespReplyValue::Error(why) => panic!("{line}: {}", why.escape_ascii()),
         value => Ok(value),
     }
@@ -137,10 +136,7 @@ impl DeliveryClient {
     /// Adds several entries at once; some in a transaction, some with ids that follow the last.
     fn add(&mut self, connection: &mut TestkitConnection) -> Result<(), DeliveryDisconnect> {
         let (mut request, mut values) = (Vec::new(), Vec::new());
-        let mut send = |line: &str| {
-            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-            encode(&mut request, &words);
-        };
+        let mut send = |line: &str| request.extend(encode_lines([line]));
         let is_transaction = self.random.random_bool(0.3);
         if is_transaction {
             send("MULTI");

@@ -3,7 +3,7 @@
 use super::model::{
     Entry, Id, RequestedStreamId, STREAMS, StreamHistoryEffect, StreamHistoryOperation,
 };
-use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::connection::{TestkitConnection, encode, encode_lines};
 use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_testkit::history::{CallInterval, HistoryRecorder};
 use rand::rngs::SmallRng;
@@ -93,8 +93,7 @@ impl StreamHistoryCommand {
             }
             StreamHistoryCommand::Acknowledge(ids) => format!("XACK {key} g {}", texts(ids)),
         };
-        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        encode(request, &words);
+        request.extend(encode_lines([line]));
     }
 
     /// Returns the effects on streams.

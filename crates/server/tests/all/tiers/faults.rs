@@ -416,7 +416,7 @@ fn a_full_disk_refuses_writes_by_name_and_loses_nothing_and_goes_on_when_it_has_
     let refused = loop {
         match at.run(&[b"SET", &name(kept), &noise(kept, 1000)]) {
             RespReplyValue::Error(text) => break String::from_utf8(text).unwrap(),
-            reply => assert_eq!(reply, RespReplyValue::Simple(b"OK".to_vec())),
+            reply => assert_eq!(reply, RespReplyValue::simple("OK")),
         }
         kept += 1;
         assert!(kept < 20_000, "the tier takes more than the memory has");
@@ -438,7 +438,7 @@ fn a_full_disk_refuses_writes_by_name_and_loses_nothing_and_goes_on_when_it_has_
             .server
             .connect()
             .command(&[b"SET", &name(kept), &noise(kept, 1000)]);
-        reply.unwrap() == RespReplyValue::Simple(b"OK".to_vec())
+        reply.unwrap() == RespReplyValue::simple("OK")
     });
     for number in 0..=kept {
         let found = at.run(&[b"GET", &name(number)]);
@@ -460,7 +460,7 @@ fn clients_go_on_while_who_moves_values_waits_for_a_disk() {
         let words: [&[u8]; 3] = [b"SET", &name(kept), &noise(kept, 1000)];
         match connection.command(&words).unwrap() {
             RespReplyValue::Error(text) => break String::from_utf8(text).unwrap(),
-            reply => assert_eq!(reply, RespReplyValue::Simple(b"OK".to_vec())),
+            reply => assert_eq!(reply, RespReplyValue::simple("OK")),
         }
         kept += 1;
         assert!(kept < 10_000, "the tier takes more than the memory has");
@@ -475,7 +475,7 @@ fn clients_go_on_while_who_moves_values_waits_for_a_disk() {
     drop(still);
     eventually("writes are accepted again", || {
         let words: [&[u8]; 3] = [b"SET", &name(kept), &noise(kept, 1000)];
-        other.command(&words).unwrap() == RespReplyValue::Simple(b"OK".to_vec())
+        other.command(&words).unwrap() == RespReplyValue::simple("OK")
     });
     for number in 0..=kept {
         let found = at.run(&[b"GET", &name(number)]);
@@ -489,7 +489,7 @@ fn clients_go_on_while_who_moves_values_waits_for_a_disk() {
 fn clients_go_on_while_the_disk_hangs_and_those_that_need_room_are_refused() {
     let at = FaultyTierServer::new(1);
     let set = |kept: u64| at.run(&[b"SET", &name(kept), &noise(kept, 1000)]);
-    let is_ok = |reply: RespReplyValue| reply == RespReplyValue::Simple(b"OK".to_vec());
+    let is_ok = |reply: RespReplyValue| reply == RespReplyValue::simple("OK");
     let mut kept = 0;
     while is_ok(set(kept)) {
         kept += 1;

@@ -1,11 +1,15 @@
 //! Large hashes with values in several tiers.
 
-use super::nodes::{ThreadStopGuard, move_nodes, nodes, reads, run};
+use super::nodes::{move_nodes, nodes, reads, run};
 use super::*;
+use nearfield_server::config::Durability;
 use nearfield_server::keyspace::nodes::MovingNode;
 use nearfield_server::log::LogSyncPolicy;
+use nearfield_server_testkit::saving::logged_in;
 use nearfield_server_testkit::steps::eventually;
 use nearfield_server_testkit::stir::{TierMoveCounts, stir};
+use nearfield_testkit::stop::AtEnd;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -228,11 +232,7 @@ fn a_hash_larger_than_the_memory_moves_value_by_value_and_survives() {
     const COUNT: usize = 12_000;
     let folder = TestkitFolder::new();
     let options = ServerOptions {
-        persistence: Durability {
-            directory: Some(folder.0.clone()),
-            log: Some(true),
-            ..Durability::default()
-        },
+        persistence: logged_in(&folder.0),
         ..ServerOptions::default()
     };
     let server = moving(&folder, [4, 0, 64], options.clone());
@@ -293,11 +293,9 @@ fn a_hash_larger_than_the_memory_moves_value_by_value_and_survives() {
 fn reads_find_what_was_written_and_the_log_is_whole_while_values_move() {
     const COUNT: usize = 100;
     let folder = TestkitFolder::new();
-    let always = |directory: &std::path::Path| Durability {
-        directory: Some(directory.to_owned()),
-        log: Some(true),
+    let always = |directory: &Path| Durability {
         policy: Some(LogSyncPolicy::Always),
-        ..Durability::default()
+        ..logged_in(directory)
     };
     let options = ServerOptions {
         persistence: always(&folder.0.join("data")),
@@ -308,7 +306,7 @@ fn reads_find_what_was_written_and_the_log_is_whole_while_values_move() {
     let (stop, stirred) = (AtomicBool::new(false), TierMoveCounts::default());
     std::thread::scope(|scope| {
         scope.spawn(|| stir(&server.server.keyspace, &stop, &stirred));
-        let _stops = ThreadStopGuard(&stop);
+        let _stops = AtEnd(&stop);
         let mut connection = server.connect();
         let mut versions = [0; COUNT];
         (0..COUNT).for_each(|number| set(&mut connection, b"hash", number, 0));

@@ -15,7 +15,7 @@ mod room;
 
 use accounts::{check, check_settled, keys_of};
 use nearfield_server::commands::TABLE;
-use nearfield_server::config::{Durability, ServerOptions};
+use nearfield_server::config::ServerOptions;
 use nearfield_server::keyspace::moving::tier_of;
 use nearfield_server::keyspace::{
     Databases, Keyspace, Outside, ValueMove, ValueMoveError, ValueRecord,
@@ -26,7 +26,7 @@ use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::reply::RespReplyValue;
-use nearfield_server_testkit::saving::saving_into;
+use nearfield_server_testkit::saving::{logging_into, saving_into};
 use nearfield_server_testkit::steps::eventually;
 use nearfield_server_testkit::stir::small_tiers;
 use nearfield_tiers::keep::ValueName;
@@ -713,14 +713,8 @@ fn a_value_whose_bytes_are_others_answers_an_error_and_the_log_repairs_it() {
     }
     let folder = TestkitFolder::new();
     let options = || ServerOptions {
-        threads: 2,
         tiers: Some(small_tiers(&folder.0.join("damaged"))),
-        persistence: Durability {
-            directory: Some(folder.0.clone()),
-            log: Some(true),
-            ..Durability::default()
-        },
-        ..ServerOptions::default()
+        ..logging_into(&folder, 2)
     };
     const KEYS: u64 = 2000;
     let server = Nearfield::start(options());
@@ -839,7 +833,7 @@ fn pipelines_wait_for_files_in_their_order_and_also_when_the_client_sends_no_mor
         encode(&mut request, &[b"GET", &key]);
         expected.push(RespReplyValue::Bulk(values[number as usize].clone()));
         encode(&mut request, &[b"SET", &key, b"new"]);
-        expected.push(RespReplyValue::Simple(b"OK".to_vec()));
+        expected.push(RespReplyValue::simple("OK"));
         encode(&mut request, &[b"GET", &key]);
         expected.push(RespReplyValue::Bulk(b"new".to_vec()));
     }

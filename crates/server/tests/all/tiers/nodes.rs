@@ -1,10 +1,14 @@
 //! Large lists with nodes in several tiers.
 
 use super::*;
+use nearfield_server::config::Durability;
 use nearfield_server::keyspace::nodes::MovingNode;
 use nearfield_server::log::LogSyncPolicy;
+use nearfield_server_testkit::saving::logged_in;
 use nearfield_server_testkit::stir::{TierMoveCounts, stir};
+use nearfield_testkit::stop::AtEnd;
 use nearfield_tiers::cold::Traffic;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 /// Returns an element of a list; a chunk takes about eight of them.
@@ -18,8 +22,7 @@ fn element(number: usize) -> Vec<u8> {
 }
 
 pub(super) fn run(connection: &mut TestkitConnection, line: &str) -> RespReplyValue {
-    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-    connection.command(&words).unwrap()
+    connection.run(line).unwrap()
 }
 
 /// Creates a list of `count` elements.
@@ -27,15 +30,6 @@ fn push(connection: &mut TestkitConnection, key: &[u8], count: usize) {
     for number in 0..count {
         let words: [&[u8]; 3] = [b"RPUSH", key, &element(number)];
         connection.command(&words).unwrap();
-    }
-}
-
-/// Guard that ends a background thread of a test, also when the test fails.
-pub(super) struct ThreadStopGuard<'a>(pub(super) &'a AtomicBool);
-
-impl Drop for ThreadStopGuard<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -237,11 +231,7 @@ fn a_list_larger_than_the_memory_moves_node_by_node_and_survives() {
     const COUNT: usize = 12_000;
     let folder = TestkitFolder::new();
     let options = ServerOptions {
-        persistence: Durability {
-            directory: Some(folder.0.clone()),
-            log: Some(true),
-            ..Durability::default()
-        },
+        persistence: logged_in(&folder.0),
         ..ServerOptions::default()
     };
     let server = moving(&folder, [4, 0, 64], options.clone());
@@ -261,10 +251,7 @@ fn a_list_larger_than_the_memory_moves_node_by_node_and_survives() {
     assert!(cold > warm, "{cold} cold nodes, {warm} in memory");
     check(&server).unwrap();
     // A snapshot has all of it, and takes no memory for it.
-    assert_eq!(
-        run(&mut connection, "SAVE"),
-        RespReplyValue::Simple(b"OK".to_vec())
-    );
+    assert_eq!(run(&mut connection, "SAVE"), RespReplyValue::simple("OK"));
     let used = server.server.keyspace.heap.used_bytes();
     assert!(used < 5 << 20, "{used} bytes after a snapshot");
     for number in (0..COUNT).step_by(500) {
@@ -296,11 +283,9 @@ fn a_list_larger_than_the_memory_moves_node_by_node_and_survives() {
 #[test]
 fn queues_keep_their_order_and_the_log_is_whole_while_their_nodes_move() {
     let folder = TestkitFolder::new();
-    let always = |directory: &std::path::Path| Durability {
-        directory: Some(directory.to_owned()),
-        log: Some(true),
+    let always = |directory: &Path| Durability {
         policy: Some(LogSyncPolicy::Always),
-        ..Durability::default()
+        ..logged_in(directory)
     };
     let options = ServerOptions {
         persistence: always(&folder.0.join("data")),
@@ -311,7 +296,7 @@ fn queues_keep_their_order_and_the_log_is_whole_while_their_nodes_move() {
     let (stop, stirred) = (AtomicBool::new(false), TierMoveCounts::default());
     std::thread::scope(|scope| {
         scope.spawn(|| stir(&server.server.keyspace, &stop, &stirred));
-        let _stops = ThreadStopGuard(&stop);
+        let _stops = AtEnd(&stop);
         let mut connection = server.connect();
         push(&mut connection, b"queue", 100);
         let (mut first, mut end) = (0, 100);

@@ -13,7 +13,7 @@ fn more_than_the_memory_takes_is_kept_and_each_tier_keeps_to_its_capacity() {
         for number in 0..KEYS {
             let words: [&[u8]; 3] = [b"SET", &name(number), &record(number)];
             let reply = connection.command(&words).unwrap();
-            assert_eq!(reply, RespReplyValue::Simple(b"OK".to_vec()), "{number}");
+            assert_eq!(reply, RespReplyValue::simple("OK"), "{number}");
             if number % 64 == 0 {
                 // One command may exceed the count. A record replaced by a move counts until no
                 // reader can use it, which is soon.
@@ -115,7 +115,7 @@ fn only_values_of_the_last_tier_are_evicted() {
         while evicted() < 3000 {
             let words: [&[u8]; 3] = [b"SET", &name(number), &digits(number)];
             let reply = connection.command(&words).unwrap();
-            assert_eq!(reply, RespReplyValue::Simple(b"OK".to_vec()), "{number}");
+            assert_eq!(reply, RespReplyValue::simple("OK"), "{number}");
             number += 1;
             if evicted() > 0 {
                 first.get_or_insert(number);

@@ -1,40 +1,18 @@
-//! DDR4-3200, eight devices of 8 Gb with 8 bits per channel.
+//! DDR4-3200, eight devices of 8 Gb with 8 bits per channel. The rest is the same as with 16 bits.
 
-use crate::dram::{Currents, DramPagePolicy, DramParameters};
+use super::ddr4_3200_x16;
+use crate::dram::{Currents, DramParameters};
 
 pub(super) const PARAMETERS: DramParameters = DramParameters {
     name: "ddr4-3200-x8",
     source: "DRAMsim3, DDR4_8Gb_x8_3200.ini; two channels: ADM, Table 2; one rank: assumed",
 
-    channels: 2,
-    ranks: 1,
     groups: 4,
-    banks_per_group: 4,
-    rows: 65_536,
-    columns: 128,
     devices: 8.0,
-    dual_command: false,
 
-    t_ck_ps: 625,
-    burst: 4,
-    cl: 22,
-    cwl: 16,
-    t_rcd_read: 22,
-    t_rcd_write: 22,
-    t_rp: 22,
-    t_ras: 52,
     t_rrd_s: 4,
     t_rrd_l: 8,
     t_faw: 34,
-    t_ccd_s: 4,
-    t_ccd_l: 8,
-    t_rtp: 12,
-    t_wr: 24,
-    t_wtr_s: 4,
-    t_wtr_l: 12,
-    t_rtrs: 1,
-    t_rfc: 560,
-    t_refi: 12_480,
 
     currents: Currents {
         vdd: 1.2,
@@ -46,7 +24,5 @@ pub(super) const PARAMETERS: DramParameters = DramParameters {
         idd5ab: 250.0,
     },
 
-    transaction_queue: 32,
-    command_queue: 8,
-    page: DramPagePolicy::Open,
+    ..ddr4_3200_x16::PARAMETERS
 };

@@ -23,9 +23,7 @@ type Posts = Vec<Vec<usize>>;
 
 /// Measures millions of operations a second of clients that do nothing else.
 fn rate(scale: &ChimeScale, posts: &Posts) -> f64 {
-    let network = NetworkPreset::ConnectX6.parameters();
-    let mut simulation = FabricSimulation::new(scale.seed, network, Delivery::Whole);
-    simulation.add_node(MEMORY);
+    let (mut simulation, _) = FabricSimulation::with_nodes(scale.seed, Delivery::Whole, [MEMORY]);
     let completed = completed(&mut simulation, scale.clients, posts);
     debug_assert_eq!(
         completed,
