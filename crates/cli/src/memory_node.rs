@@ -155,7 +155,7 @@ fn serve(arguments: &MemoryNodeArguments) -> Result<(), Box<dyn std::error::Erro
                 ),
             ));
             let programs = arguments.offload.prepare(number, node.words(), None)?;
-            beside(programs.as_ref(), &stop, || node.serve(&stop))?;
+            serve_with_programs(programs.as_ref(), &stop, || node.serve(&stop))?;
         }
         Listen::Ucx(address) => {
             arguments.exposure.check(address)?;
@@ -193,7 +193,7 @@ fn serve(arguments: &MemoryNodeArguments) -> Result<(), Box<dyn std::error::Erro
                         .into(),
                 );
             }
-            beside(programs.as_ref(), &stop, || {
+            serve_with_programs(programs.as_ref(), &stop, || {
                 node.serve_in_turn(&stop, &turn)
             })?;
         }
@@ -202,7 +202,7 @@ fn serve(arguments: &MemoryNodeArguments) -> Result<(), Box<dyn std::error::Erro
 }
 
 /// Serves a node, and runs programs in another thread if they are prepared.
-fn beside(
+fn serve_with_programs(
     programs: Option<&OffloadMemoryNode<'_>>,
     stop: &AtomicBool,
     serve: impl FnOnce(),
@@ -215,6 +215,7 @@ fn beside(
     std::thread::scope(|scope| {
         let running = scope.spawn(|| {
             let served = programs.serve(stop);
+            // If programs fail, the node ends, too, and the error is shown.
             stop.store(true, Ordering::Relaxed);
             served
         });
@@ -248,6 +249,6 @@ fn announce(
 }
 
 /// Returns the next steps for a new user.
-fn welcome(number: NodeId, bytes: u64, how: &str, end: &str) -> String {
-    format!("Memory {number} is ready with {bytes} bytes. A Rust program {how}\n\n{end}\n")
+fn welcome(number: NodeId, bytes: u64, attach: &str, end: &str) -> String {
+    format!("Memory {number} is ready with {bytes} bytes. A Rust program {attach}\n\n{end}\n")
 }

@@ -75,9 +75,10 @@ impl Offload {
                     here.set_ip(*SocketAddrV4::from(place(&towards)?).ip());
                 }
                 let count = ranges.iter().count();
+                // Refused here, because the encoding leaves out the ranges that exceed the maximum.
                 if count > ANNOUNCED_MAX {
-                    let most = format!("{count} parts are too many to announce");
-                    return Err(format!("{most}: {ANNOUNCED_MAX} at most").into());
+                    let message = format!("{count} parts are too many to announce");
+                    return Err(format!("{message}: {ANNOUNCED_MAX} at most").into());
                 }
                 let all = ranges.iter().map(|range| (range.start, range.bytes));
                 Some(Announcer {

@@ -44,6 +44,7 @@ fn show(arguments: &TopArguments) -> io::Result<()> {
     let mut client = arguments.address.connect()?;
     let first = TopSample::take(&mut client)?;
     if arguments.once {
+        // A sample has totals since the start of the server, so rates need two.
         std::thread::sleep(EVERY);
         let second = TopSample::take(&mut client)?;
         print!("{}", print(&TopView::new(&first, &second)));
@@ -76,6 +77,7 @@ fn refresh(
             }
             match event::read()? {
                 Event::Key(key) if key.code == KeyCode::Char('q') => return Ok(()),
+                // In raw mode Ctrl-C arrives as a key, not as a signal.
                 Event::Key(key)
                     if key.code == KeyCode::Char('c')
                         && key.modifiers.contains(KeyModifiers::CONTROL) =>
@@ -96,6 +98,7 @@ fn refresh(
 
 /// Returns a screen as text.
 fn print(view: &TopView) -> String {
+    // The buffer of a test backend has the characters without the control codes of a terminal.
     let Ok(mut terminal) = Terminal::new(TestBackend::new(PRINTED.0, PRINTED.1));
     let Ok(drawn) = terminal.draw(|frame| view.draw(frame));
     let mut text = String::new();
@@ -146,7 +149,7 @@ nearfield_tier_read_duration_seconds_bucket{le=\"0.000128\",tier=\"file\"} 100
 ";
 
     #[test]
-    fn a_screen_shows_what_has_changed() {
+    fn a_screen_shows_the_changes() {
         let before = TopSample::parse(BEFORE, Vec::new(), Duration::ZERO);
         let hot = vec![(b"user:\x011".to_vec(), 0, 64)];
         let after = TopSample::parse(AFTER, hot, Duration::from_secs(2));

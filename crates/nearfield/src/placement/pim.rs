@@ -101,6 +101,7 @@ impl Pim {
             usize::MAX => memory_bytes() / SHARE,
             bytes => bytes as u64,
         };
+        // Equal shares, because a module cannot use the memory of another.
         let workers = Workers::start(modules, limit / modules as u64, threads);
         let workers = workers.map_err(|error| OperationError::OutOfMemory {
             what: format!("no thread for modules: {error}"),

@@ -99,7 +99,9 @@ impl SurveyedValueKind {
                 SurveyedValueKind::String | SurveyedValueKind::Other => None,
             };
         }
+        // The value may have been removed since its memory was queried.
         let element_bytes = memory_bytes / length.filter(|length| *length > 0)?;
+        // The shortest request returns one element, which would already be a long reply.
         if element_bytes > ELEMENT_BYTES_MAX {
             return None;
         }
