@@ -108,6 +108,7 @@ impl<S: DigestKey, E: BenchEngine<S>> ContestantRunner for EngineRunner<S, E> {
             run(&mut lane, share(&streams[thread], part, parts), version)
         });
         let rate_mops = self.sum(tallies)?;
+        // Latencies of the warm-up do not count.
         if part == 0 {
             self.durations = Durations::new();
         }
@@ -153,7 +154,7 @@ fn run<L: BenchLane>(
     })
 }
 
-/// Inserts `keys`, converting them in chunks of whole batches while the clock is stopped.
+/// Inserts `keys`, converting them in chunks while the clock is stopped.
 fn load_share<S: DigestKey, E: BenchEngine<S>>(
     lane: &mut E::Lane<'_>,
     keys: &[S],
@@ -162,6 +163,7 @@ fn load_share<S: DigestKey, E: BenchEngine<S>>(
     let mut durations = Durations::new();
     let mut cpu = Duration::ZERO;
     let mut tasks = Vec::new();
+    // A multiple of the batch, so that only the last batch can be short.
     for chunk in keys.chunks(LOAD_CHUNK.next_multiple_of(batch)) {
         tasks.clear();
         for &key in chunk {

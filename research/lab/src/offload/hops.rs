@@ -180,7 +180,7 @@ pub fn measure_hops(
             rate_mops: None,
             latency_ns: None,
             bytes_per_key: None,
-            detail: site.beside(scans)?,
+            detail: site.run(scans)?,
             kind: NumberOrigin::Measured,
         });
     }
@@ -214,24 +214,24 @@ impl HopsSite<'_, '_> {
 
     /// Runs switch, nodes and a caller, each in a thread on its own machine. The caller has two
     /// clients: one through the switch, and one that traversals return to.
-    fn beside<R: Send>(
+    fn run<R: Send>(
         &self,
         body: impl FnOnce(&mut [OffloadClient<DelayedSocket>; 2]) -> Result<R, OffloadError> + Send,
     ) -> Result<R, OffloadError> {
         let stop = AtomicBool::new(false);
-        let (told, places) = mpsc::channel();
+        let (node_sender, node_addresses) = mpsc::channel();
         // No thread starts its work before the switch knows all addresses.
         let all_known = Barrier::new(CALLER + 1);
         std::thread::scope(|scope| {
             let (stop, all_known) = (&stop, &all_known);
             let of_node = |node: usize| {
-                let told = told.clone();
+                let node_sender = node_sender.clone();
                 scope.spawn(move || {
                     let socket = self.socket(1 + node);
                     let at = socket.as_ref().map(|socket| place(&socket.socket));
                     // The switch outlives this thread.
-                    let _ = told.send((node, at.ok().and_then(Result::ok)));
-                    drop(told);
+                    let _ = node_sender.send((node, at.ok().and_then(Result::ok)));
+                    drop(node_sender);
                     all_known.wait();
                     let Some(memory) = self.rack.nodes().get(node) else {
                         return Ok(());
@@ -243,13 +243,13 @@ impl HopsSite<'_, '_> {
                 })
             };
             let mut serving: Vec<_> = (0..NODES).map(of_node).collect();
-            let (said, heard) = mpsc::channel();
+            let (switch_sender, switch_address) = mpsc::channel();
             serving.push(scope.spawn(move || {
                 let socket = self.socket(SWITCH);
                 let at = socket.as_ref().map(|socket| place(&socket.socket));
-                let _ = said.send(at.ok().and_then(Result::ok));
+                let _ = switch_sender.send(at.ok().and_then(Result::ok));
                 let mut map = SwitchRangeTable::default();
-                for (node, at) in places.iter().take(NODES) {
+                for (node, at) in node_addresses.iter().take(NODES) {
                     let bytes = self
                         .rack
                         .nodes()
@@ -264,7 +264,7 @@ impl HopsSite<'_, '_> {
                 serve_switch(&mut Switch::new(map, None), &socket?, stop, |_| ())
             }));
             let caller = scope.spawn(move || {
-                let switch = heard.recv().ok().flatten();
+                let switch = switch_address.recv().ok().flatten();
                 all_known.wait();
                 let switch = switch.ok_or_else(|| unavailable("the switch has no socket"))?;
                 let socket = self.socket(CALLER).map_err(unavailable)?;

@@ -229,7 +229,7 @@ fn lookups(
                 .map(|_| key(random.random_range(0..structure.nodes())))
                 .collect();
             let start = thread_cpu_time();
-            let answered = match contestant {
+            let is_right = match contestant {
                 LookupContestant::ByHand => structure.by_hand(memory.words(), &keys, slots),
                 _ => {
                     let run = by_program(structure, &engine, memory, &keys, slots);
@@ -242,7 +242,7 @@ fn lookups(
             if chunks > 0 {
                 spent += thread_cpu_time() - start;
             }
-            if !answered {
+            if !is_right {
                 return Err(wrong());
             }
             chunks += 1;

@@ -61,6 +61,7 @@ pub fn drive(
                 return Err(ServerError::Answer { name, answer });
             }
             operations += ended as u64;
+            // The first event of a connection has no replies, so it is no latency.
             if ended > 0 && lane.is_done() {
                 durations.record(since.elapsed());
             }

@@ -301,8 +301,8 @@ impl ServerTaskKind {
                 write(out, &[b"HGET", b"h", &field]);
             }
             ServerTaskKind::Xadd => {
-                let kept = FIELDS.to_string();
-                let head: [&[u8]; 5] = [b"XADD", b"x", b"MAXLEN", b"~", kept.as_bytes()];
+                let entries_max = FIELDS.to_string();
+                let head: [&[u8]; 5] = [b"XADD", b"x", b"MAXLEN", b"~", entries_max.as_bytes()];
                 let words = [&head[..], &[b"*", b"field", value]].concat();
                 write(out, &words);
             }

@@ -214,6 +214,7 @@ fn bare_file(folder: &Path, extents: &[Extent]) -> io::Result<(File, bool)> {
     };
     let opened = match open(DIRECT) {
         Ok(file) => Ok((file, true)),
+        // Some file systems refuse direct reads.
         Err(_) => open(0).map(|file| (file, false)),
     };
     // Removed while it is open, also after an error, so that no run leaves it behind.

@@ -137,10 +137,11 @@ impl Ranks {
         (rank - 1).min(self.last)
     }
 
-    /// Draws a rank below `count`. A Zipf distribution that is cut off is the Zipf distribution of
-    /// fewer ranks, so drawing again is exact.
+    /// Draws a rank below `count`.
     fn sample_below(&self, count: u64, random: &mut Random) -> u64 {
         debug_assert!(count > 0, "no rank would ever do");
+        // Drawing again is exact, because a Zipf distribution that is cut off is the Zipf
+        // distribution of fewer ranks.
         loop {
             let rank = self.sample(random);
             if rank < count {

@@ -135,8 +135,7 @@ impl KeySetSpec {
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
-    /// Returns the peak memory of generation for each key. A file checks its memory by itself,
-    /// because it knows its size.
+    /// Returns the peak memory of generation for each key.
     fn bytes_per_key(&self) -> u64 {
         match self {
             KeySetSpec::Sparse | KeySetSpec::Dense | KeySetSpec::RandomDense => 8,
@@ -144,6 +143,7 @@ impl KeySetSpec {
             KeySetSpec::Digits => digits::BYTES_PER_KEY,
             KeySetSpec::Words => words::BYTES_PER_KEY,
             KeySetSpec::Email => email::BYTES_PER_KEY,
+            // `file::read` checks its memory itself, by the size of the lines so far.
             KeySetSpec::File(_) => 0,
         }
     }
