@@ -52,12 +52,12 @@ pub enum ServerError {
         source: io::Error,
     },
     /// An error reply to a request.
-    #[error("{name} replied with an error: {answer}")]
-    Answer {
+    #[error("{name} replied with an error: {reply}")]
+    ErrorReply {
         /// The server's name.
         name: String,
         /// The reply.
-        answer: String,
+        reply: String,
     },
 }
 

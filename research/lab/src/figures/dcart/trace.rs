@@ -87,9 +87,9 @@ pub(super) fn read(path: &Path) -> Result<TraceWorkload, LabError> {
     Ok(ordered(keys, operations))
 }
 
-/// Numbers keys in their order, so that a run does not depend on the order of their first
-/// operations.
+/// Numbers keys in their order.
 fn ordered(keys: Vec<TraceKey>, mut operations: Vec<(u32, DcartAction)>) -> TraceWorkload {
+    // A run must not depend on the order of the first operations on keys.
     let mut order: Vec<u32> = (0..keys.len() as u32).collect();
     let rank = |number: &u32| {
         let key = &keys[*number as usize];

@@ -275,9 +275,10 @@ impl DcartWorkload {
     }
 
     /// Returns the eight bits by which a key is combined: those behind the bytes that all keys
-    /// share. *Assumed*: the paper combines by the first eight bits, which would put all dense
-    /// integers into one bucket.
+    /// share.
     pub(super) fn label(&self, number: u32) -> u8 {
+        // *Assumed*: the paper combines by the first eight bits, which would put all dense integers
+        // into one bucket.
         self.key(number).get(self.shared).copied().unwrap_or(0)
     }
 }
