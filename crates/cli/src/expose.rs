@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_local_machine_is_listened_to_unasked() {
+    fn only_local_addresses_are_allowed_by_default() {
         let (exposed, unexposed) = (Exposure { expose: true }, Exposure { expose: false });
         for local in ["127.0.0.1:0", "127.9.9.9:7000", "[::1]:7000", "localhost:1"] {
             assert_eq!(unexposed.check(local), Ok(()));

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_names_what_it_was_for() {
+    fn a_bad_quantity_is_refused_with_its_purpose() {
         let bad = [
             "",
             "k",

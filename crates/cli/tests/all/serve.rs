@@ -297,7 +297,7 @@ fn a_server_goes_into_the_background_with_its_number_in_a_file() {
 }
 
 #[test]
-fn sigterm_saves_or_not_as_the_configuration_says() {
+fn sigterm_saves_as_configured() {
     for (words, saves) in [
         ("nosave now", false),
         ("default", true),

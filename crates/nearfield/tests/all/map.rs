@@ -40,7 +40,7 @@ fn a_value_stays_while_it_is_held() {
 
 /// Readers check that a value stays intact while they hold it, although it is overwritten.
 #[test]
-fn held_values_are_whole_beside_writers() {
+fn held_values_stay_whole_during_writes() {
     let map = OrderedMap::<ByteStrings>::new().expect("address space");
     let keys = ByteStrings::keys(ByteKeys::Words, 50, &mut keys::random(1));
     let done = AtomicBool::new(false);

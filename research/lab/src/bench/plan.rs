@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_cannot_are_skipped_with_a_reason() {
+    fn unsuitable_contestants_are_skipped_with_a_reason() {
         let skipped = |request: &BenchRequest| -> Vec<&'static str> {
             let table = BenchPlan::new(request).unwrap().tables.remove(0);
             assert_eq!(
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_numbers_name_their_flag_and_what_is_allowed() {
+    fn absurd_numbers_name_their_flag_and_its_range() {
         let refused = |request: BenchRequest| BenchPlan::new(&request).unwrap_err().to_string();
         let batch = refused(BenchRequest {
             batches: vec![100_000_000],

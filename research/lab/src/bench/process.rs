@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_killed_process_is_told_from_one_that_refuses() {
+    fn a_killed_process_is_distinguished_from_one_that_refuses() {
         let error = shell("read line; kill -9 $$").exchange(&ORDER).unwrap_err();
         assert!(error.starts_with("killed"), "{error}");
         let script = r#"read line; echo '{"answer":"refused","reason":"too long"}'; read line"#;

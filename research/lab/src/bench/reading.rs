@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ratios_are_told_in_a_sentence() {
+    fn ratios_are_summarized_in_a_sentence() {
         assert_eq!(
             reading(&result(Mix::YcsbC, [18.2, 2.0, 6.0, 91.0])),
             "Nearfield executes 9.1x congee's gets, 20 % of the machine's limit."

@@ -364,7 +364,7 @@ mod tests {
     /// Scans on both routes cross nodes and have right results. The test uses network namespaces if
     /// they are permitted, else the loopback interface.
     #[test]
-    fn both_ways_cross_and_have_right_answers() {
+    fn both_kinds_cross_and_have_right_results() {
         let plan = HopsPlan {
             keys: 2_000,
             delays: vec![Duration::ZERO, Duration::from_micros(100)],

@@ -342,7 +342,7 @@ mod tests {
     /// All contestants compute the same aggregates. The test needs UCX, and prints a note if it is
     /// missing.
     #[test]
-    fn all_ways_have_the_same_aggregates() {
+    fn all_kinds_have_the_same_aggregates() {
         let plan = AggregatePlan {
             entries: 2_000,
             range: 500,

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_names_are_told_from_bad_skews() {
+    fn bad_names_are_distinguished_from_bad_skews() {
         for bad in ["", "zipfian", "Uniform", "latest:1"] {
             let error = bad.parse::<Distribution>().unwrap_err();
             assert!(matches!(error, LabError::UnknownName { .. }), "{error}");

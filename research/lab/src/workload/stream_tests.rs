@@ -150,7 +150,7 @@ fn hot_keys_are_the_same_for_all_threads() {
 }
 
 #[test]
-fn workload_d_reads_what_was_just_inserted() {
+fn workload_d_reads_the_latest_insertions() {
     let streams = StreamSpec {
         threads: 1,
         ..spec(Mix::YcsbD)
@@ -190,7 +190,7 @@ fn the_seed_determines_the_streams() {
 }
 
 #[test]
-fn what_is_hot_depends_on_a_seed_of_its_own() {
+fn hot_keys_depend_on_a_seed_of_their_own() {
     let hottest = |spec: StreamSpec| {
         let streams = spec.generate().unwrap();
         let mut counts = std::collections::HashMap::new();

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn large_values_are_asked_for_in_part() {
+    fn large_values_are_requested_in_part() {
         let of = |kind, bytes, length| command(kind, bytes, length).unwrap_or_default();
         assert_eq!(
             of(SurveyedValueKind::String, 1 << 30, None),

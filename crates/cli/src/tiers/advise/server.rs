@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_one_key_are_told_from_others() {
+    fn errors_of_one_key_are_distinguished_from_others() {
         assert!(is_of_one_key("MOVED 3999 127.0.0.1:6381"));
         assert!(is_of_one_key("ERR no such key"));
         assert!(!is_of_one_key("NOPERM this user has no permissions"));

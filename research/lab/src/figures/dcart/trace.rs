@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line() {
+    fn errors_name_the_wrong_line() {
         let error = traced("bad", b"get a\n\nscan b\n").unwrap_err();
         let expected = "trace FILE: line 3: operation is \"scan\", but must be get, insert, update \
                         or remove";

@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn heights_are_worth_what_they_are_beside_runs_as_long() {
+    fn worth_of_heights_is_compared_with_runs_of_the_same_length() {
         let (jump, steady) = (Skew::Jump(0.99), heights::STEADY);
         let row = |figure: &str, peer: &str, skew: &Skew, what: &str, value: f64| {
             let panel = heights::panel(WINDOW.samples, skew);

@@ -440,7 +440,7 @@ mod tests {
     use nearfield_pim::device::ModuleDevice;
 
     #[test]
-    fn gets_that_search_find_what_is_there_and_nothing_beside_it() {
+    fn gets_that_search_find_exactly_the_present_keys() {
         let index = TreeGets(PimTree::new(Model::new(
             8,
             ModulePreset::UpmemMeasured.parameters(),

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_and_goes_is_known_after_the_batch() {
+    fn inserted_and_removed_keys_are_known_after_the_batch() {
         let mut data = ExpectedEntries::new(vec![30, 10, 20, 10]);
         assert_eq!((data.len(), data.below(20), data.below(21)), (3, 1, 2));
         let (before, after) = data.update(1);

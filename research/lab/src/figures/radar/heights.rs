@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_has_spans_by_two_clocks_that_are_told_apart() {
+    fn a_window_has_spans_by_two_clocks_that_are_distinguished() {
         let rows = rows(&["7"]);
         for row in &rows {
             assert_eq!((&*row.detail.panel, &*row.detail.y.name), (SPANS, LASTS));

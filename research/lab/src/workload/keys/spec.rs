@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_list_what_is_allowed() {
+    fn errors_of_unknown_names_list_the_allowed_ones() {
         for bad in ["", "Sparse", "file", "file:", "ipv6"] {
             let error = bad.parse::<KeySetSpec>().unwrap_err().to_string();
             assert!(
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn every_set_has_the_count_asked_for_and_no_duplicates() {
+    fn every_set_has_the_requested_count_and_no_duplicates() {
         for name in NAMES {
             for count in [1, 2, 1000, 50_000] {
                 let set = spec(name).generate(Some(count), 3).unwrap();
