@@ -120,14 +120,14 @@ fn start(node: usize) -> u64 {
     (node as u64 + 1) << 32
 }
 
-/// Measures a row for each delay. `say` receives the present step.
+/// Measures a row for each delay. `show_step` receives the present step.
 ///
 /// # Errors
 /// See [`OffloadError`]; `Unavailable` without a network.
 pub fn measure_hops(
     plan: &HopsPlan,
     interrupt: &Interrupt,
-    say: &mut (dyn FnMut(&str) + Send),
+    show_step: &mut (dyn FnMut(&str) + Send),
 ) -> Result<Vec<ReportRow<HopsLatency>>, OffloadError> {
     let machines = Machines::new(CALLER as u8 + 1);
     let network = match &machines {
@@ -135,7 +135,7 @@ pub fn measure_hops(
         Err(reason) => format!("the loopback interface, because there are {reason}"),
     };
     let machines = machines.ok();
-    say(&format!(
+    show_step(&format!(
         "filling an ordered table of {} keys on two nodes",
         plan.keys
     ));
@@ -159,7 +159,7 @@ pub fn measure_hops(
     }
     let mut rows = Vec::new();
     for &delay in &plan.delays {
-        say(&format!("scanning the table, {delay:?} per hop"));
+        show_step(&format!("scanning the table, {delay:?} per hop"));
         let site = HopsSite {
             rack: &rack,
             machines: machines.as_ref(),

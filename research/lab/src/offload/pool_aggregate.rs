@@ -96,24 +96,24 @@ impl AggregateContestant {
     }
 }
 
-/// Measures the aggregate. `say` receives the present step.
+/// Measures the aggregate. `show_step` receives the present step.
 ///
 /// # Errors
 /// See [`OffloadError`]; `Unavailable` without UCX.
 pub fn measure_aggregate(
     plan: &AggregatePlan,
     interrupt: &Interrupt,
-    say: &mut (dyn FnMut(&str) + Send),
+    show_step: &mut (dyn FnMut(&str) + Send),
 ) -> Result<ReportRow<PoolAggregate>, OffloadError> {
     let bytes = plan.entries * BYTES_PER_ENTRY + NODE_BYTES;
     let detail = with_node(bytes, |address, programs| {
-        say(&format!(
+        show_step(&format!(
             "filling a map of {} entries over UCX",
             plan.entries
         ));
         let store = open(address, programs)?;
         fill(&store, plan.entries)?;
-        say(&format!("aggregating {} entries of the map", plan.range));
+        show_step(&format!("aggregating {} entries of the map", plan.range));
         compare(plan, &store, interrupt)
     })?;
     Ok(ReportRow {

@@ -255,12 +255,13 @@ impl PulseRequestGenerator {
         &self.program
     }
 
-    /// Draws a key. Its rank is scattered, so that hot keys are anywhere.
+    /// Draws a key.
     fn chosen(&mut self) -> u64 {
         match &self.zipf {
             Some(zipf) => {
                 let rank = zipf.sample(&mut self.random) as u64 - 1;
-                // Rounding at the upper end may give one rank too many.
+                // Scattered, so that hot keys are anywhere. Rounding at the upper end may give one
+                // rank too many.
                 self.scatter.at(rank.min(self.count - 1))
             }
             None => self.random.random_range(0..self.count),

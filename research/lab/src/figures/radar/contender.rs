@@ -275,11 +275,11 @@ fn gru() -> Result<Box<dyn Predictor>, PointError> {
     Err(PointError::Missing(NO_LEARNING_LIBRARY.to_owned()))
 }
 
-/// Returns RADAR's options with this number of subranges for each module. With few modules the
-/// fanout is as fine as the paper's, so that parts have as many keys.
+/// Returns RADAR's options with this number of subranges for each module.
 fn radar(modules: usize, subranges_per_module: usize) -> RadarOptions {
     RadarOptions {
         subranges_per_module,
+        // With few modules as fine as the paper's, so that parts have as many keys.
         fanout: (modules.next_power_of_two() / 16).max(4),
         ..RadarOptions::radar(modules)
     }

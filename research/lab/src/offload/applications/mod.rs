@@ -134,7 +134,7 @@ pub enum ApplicationError {
 /// The windows of the time series, in seconds.
 const WINDOWS: [u64; 4] = [1, 2, 4, 8];
 
-/// Measures all applications. `say` receives the present step, `finished` the rows of each
+/// Measures all applications. `show_step` receives the present step, `finished` the rows of each
 /// application.
 ///
 /// # Errors
@@ -142,20 +142,20 @@ const WINDOWS: [u64; 4] = [1, 2, 4, 8];
 pub fn measure_applications(
     plan: &ApplicationsPlan,
     interrupt: &Interrupt,
-    say: &mut dyn FnMut(&str),
+    show_step: &mut dyn FnMut(&str),
     finished: &mut dyn FnMut(&[ReportRow<DeploymentResult>]),
 ) -> Result<(), ApplicationError> {
     let (keys, streams) = (plan.keys, plan.callers * DeploymentKind::ALL.len());
     let nodes = plan.nodes.max(1);
     for mix in [Mix::YcsbA, Mix::YcsbB, Mix::YcsbC] {
-        say(&format!(
+        show_step(&format!(
             "filling the hash table of WebService {}",
             mix.name()
         ));
         with_memory(web_service::bytes(keys), nodes, |rack, heap, parts| {
             let built = WebService::new(heap, keys, mix, streams);
             let application = built.map_err(build_error("WebService"))?;
-            say(&format!("running WebService {}", mix.name()));
+            show_step(&format!("running WebService {}", mix.name()));
             let kinds = &DeploymentKind::ALL;
             let rows = measure::measure(&application, plan, (rack, parts), kinds, interrupt)?;
             finished(&rows);
@@ -163,21 +163,21 @@ pub fn measure_applications(
         })?;
     }
     let kinds = &DeploymentKind::WITHOUT_KEYS;
-    say("filling the ordered table");
+    show_step("filling the ordered table");
     with_memory(ordered_table::bytes(keys), nodes, |rack, heap, parts| {
         let built = OrderedTableApplication::new(heap, keys, streams);
         let application = built.map_err(build_error("the ordered table"))?;
-        say("running the ordered table");
+        show_step("running the ordered table");
         let rows = measure::measure(&application, plan, (rack, parts), kinds, interrupt)?;
         finished(&rows);
         Ok(())
     })?;
-    say("filling the time series");
+    show_step("filling the time series");
     with_memory(time_series::bytes(keys), nodes, |rack, heap, parts| {
         let built = TimeSeriesApplication::new(heap, keys, 1);
         let series = built.map_err(build_error("the time series"))?;
         for seconds in WINDOWS {
-            say(&format!("running windows of {seconds} s"));
+            show_step(&format!("running windows of {seconds} s"));
             let application = series.with_seconds(seconds);
             let rows = measure::measure(&application, plan, (rack, parts), kinds, interrupt)?;
             finished(&rows);
