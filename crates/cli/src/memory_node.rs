@@ -1,7 +1,7 @@
 //! `nearfield memory-node`: memory for processes of this machine or of other machines.
 
 use crate::expose::Exposure;
-use crate::offload::{Offload, OffloadMemoryNode, say};
+use crate::offload::{Offload, OffloadMemoryNode, print_line};
 use clap::Args;
 use nearfield_core::byte_size;
 use nearfield_fabric::NodeId;
@@ -138,7 +138,7 @@ fn serve(arguments: &MemoryNodeArguments) -> Result<(), Box<dyn std::error::Erro
             let node = ShmNode::create(name, number, arguments.size)?;
             let address = NodeAddress::Shm { name: name.clone() };
             let _registration = announce(reservation, address, node.bytes())?;
-            say(&welcome(
+            print_line(&welcome(
                 number,
                 node.bytes(),
                 &format!(
@@ -171,7 +171,7 @@ fn serve(arguments: &MemoryNodeArguments) -> Result<(), Box<dyn std::error::Erro
                 port: at.port(),
             };
             let _registration = announce(reservation, address, node.bytes())?;
-            say(&welcome(
+            print_line(&welcome(
                 number,
                 node.bytes(),
                 &format!(
@@ -211,7 +211,7 @@ fn serve_with_programs(
         serve();
         return Ok(());
     };
-    say(&programs.welcome()?);
+    print_line(&programs.welcome()?);
     std::thread::scope(|scope| {
         let running = scope.spawn(|| {
             let served = programs.serve(stop);

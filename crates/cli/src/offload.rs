@@ -142,7 +142,7 @@ impl OffloadMemoryNode<'_> {
             None => node,
         };
         serve_node(&mut node, &self.socket, self.announcer.as_ref(), stop)?;
-        say(&node.counters().to_string());
+        print_line(&node.counters().to_string());
         Ok(())
     }
 }
@@ -159,7 +159,7 @@ pub(crate) fn key_of(file: &Path) -> Result<AuthenticationKey, Failure> {
 }
 
 /// Prints a line.
-pub(crate) fn say(text: &str) {
+pub(crate) fn print_line(text: &str) {
     // The reader of the output may have closed it.
     let _ = writeln!(std::io::stdout(), "{text}");
 }

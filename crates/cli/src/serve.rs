@@ -217,7 +217,7 @@ fn options(
     for (name, value) in given {
         if let Some(value) = value {
             let added = options.settings.add(name, value);
-            added.map_err(|why| why.to_string())?;
+            added.map_err(|error| error.to_string())?;
         }
     }
     options.home = home(arguments)?;

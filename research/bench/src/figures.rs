@@ -281,7 +281,7 @@ fn read(path: &Path) -> Result<String, LabError> {
 /// Refuses a flag that figures of other papers do not use.
 fn only(paper: &str, flag: &'static str, given: impl ToString) -> Result<(), LabError> {
     Err(LabError::OutOfRange {
-        what: flag,
+        subject: flag,
         given: given.to_string(),
         allowed: format!("{paper}'s figures only"),
     })

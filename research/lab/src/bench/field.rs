@@ -43,8 +43,7 @@ pub(super) struct Starter<'c> {
 }
 
 impl Starter<'_> {
-    /// Starts a process for each contestant and makes all of them load the first `loaded` keys at
-    /// the same time; only memory is measured meanwhile.
+    /// Starts a process for each contestant and makes all of them load the first `loaded` keys.
     pub(super) fn load_all(
         &self,
         contestants: &[BenchContestant],
@@ -56,7 +55,8 @@ impl Starter<'_> {
             threads: 1,
             batch: LOAD_BATCH,
         };
-        // Each gets its order before the first reply is awaited, so that all load at once.
+        // Each gets its order before the first reply is awaited, so that all load at once. Only
+        // memory is measured meanwhile.
         let loading: Vec<_> = contestants
             .iter()
             .map(|&contestant| {

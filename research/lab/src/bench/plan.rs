@@ -151,9 +151,9 @@ impl BenchPlan {
 }
 
 fn check(request: &BenchRequest) -> Result<(), LabError> {
-    let within = |what, given: u64, max: u64| match given {
+    let within = |subject, given: u64, max: u64| match given {
         _ if (1..=max).contains(&given) => Ok(()),
-        _ => Err(out_of_range(what, given, format!("1 to {max}"))),
+        _ => Err(out_of_range(subject, given, format!("1 to {max}"))),
     };
     request
         .threads
@@ -195,9 +195,9 @@ fn check(request: &BenchRequest) -> Result<(), LabError> {
     Ok(())
 }
 
-fn out_of_range(what: &'static str, given: u64, allowed: String) -> LabError {
+fn out_of_range(subject: &'static str, given: u64, allowed: String) -> LabError {
     LabError::OutOfRange {
-        what,
+        subject,
         given: given.to_string(),
         allowed,
     }

@@ -214,18 +214,18 @@ mod tests {
             version: u16,
             _: &mut Durations,
         ) -> Result<u64, String> {
-            let answer = |task: &BenchOperation<u64>| {
+            let value = |task: &BenchOperation<u64>| {
                 (!task.key.is_multiple_of(10)).then(|| task.value(version))
             };
             Ok(tasks
                 .iter()
-                .filter(|task| !task.has_value(answer(task)))
+                .filter(|task| !task.has_value(value(task)))
                 .count() as u64)
         }
     }
 
     #[test]
-    fn wrong_answers_fail_the_slice() {
+    fn wrong_results_fail_the_slice() {
         let mut runner = EngineRunner::new(ForgetfulEngine, (0..1000).collect());
         runner.load(1000, 1, 1).unwrap();
         let good: Vec<Op> = (0..1000).filter(|i| i % 10 > 0).map(Op::Read).collect();

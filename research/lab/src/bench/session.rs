@@ -59,7 +59,7 @@ impl BenchSession {
         let mut progress = MeasurementProgress::new("table", plan.tables.len());
         let mut written = Ok(());
         let completion = conductor.run(plan, &mut |event| match event {
-            ConductorEvent::Step(what) => progress.step(what),
+            ConductorEvent::Step(step) => progress.step(step),
             ConductorEvent::Slice(done, total) => progress.slice(done, total),
             ConductorEvent::Note(note) => progress.aside(|| print(&format!("note: {note}"))),
             ConductorEvent::Table(result) => {

@@ -42,7 +42,7 @@ impl FigureRequest {
         for name in names {
             if name.is_empty() || !figures.iter().any(|figure| is_named(figure, name)) {
                 return Err(LabError::UnknownName {
-                    what: "figure",
+                    subject: "figure",
                     given: shortened(name),
                     allowed: scale.paper().allowed(),
                 });

@@ -366,7 +366,7 @@ impl FromStr for ServerTaskKind {
         found
             .map(|(task, _)| *task)
             .ok_or_else(|| LabError::UnknownName {
-                what: "task",
+                subject: "task",
                 given: shortened(name),
                 allowed: "mixed, set, get, setex, mget, mset, set-get, del, exists, incr, \
                           fcall, knearest, zadd, zrangebyscore, lpush, lrange, hset, hget, \

@@ -153,7 +153,7 @@ impl Ranks {
 
 fn theta_out_of_range(given: &str) -> LabError {
     LabError::OutOfRange {
-        what: "skew THETA of zipf:THETA",
+        subject: "skew THETA of zipf:THETA",
         given: shortened(given),
         allowed: format!("0 to {THETA_MAX}"),
     }
@@ -171,7 +171,7 @@ impl FromStr for Distribution {
         }
         let Some(theta) = text.strip_prefix("zipf:") else {
             return Err(LabError::UnknownName {
-                what: "distribution",
+                subject: "distribution",
                 given: shortened(text),
                 allowed: ALLOWED,
             });

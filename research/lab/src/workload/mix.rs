@@ -180,7 +180,7 @@ impl FromStr for Mix {
             .into_iter()
             .find(|mix| mix.name().eq_ignore_ascii_case(text))
             .ok_or_else(|| LabError::UnknownName {
-                what: "mix",
+                subject: "mix",
                 given: shortened(text),
                 allowed: ALLOWED,
             })

@@ -143,10 +143,10 @@ impl StreamSpec {
             ("threads", self.threads, THREADS_MAX),
             ("operations", self.operations, usize::MAX),
         ];
-        for (what, count, max) in counts {
+        for (subject, count, max) in counts {
             if !(1..=max).contains(&count) {
                 return Err(LabError::OutOfRange {
-                    what,
+                    subject,
                     given: count.to_string(),
                     allowed: format!("1 to {max}"),
                 });

@@ -269,7 +269,7 @@ fn packing_keeps_all_parts() {
 #[test]
 fn bad_plans_name_the_number() {
     let good = spec(Mix::YcsbC);
-    for (spec, what) in [
+    for (spec, expected) in [
         (StreamSpec { keys: 0, ..good }, "keys"),
         (StreamSpec { threads: 0, ..good }, "threads"),
         (
@@ -296,7 +296,7 @@ fn bad_plans_name_the_number() {
     ] {
         let error = spec.generate().unwrap_err();
         assert!(matches!(error, LabError::OutOfRange { .. }), "{error}");
-        assert!(error.to_string().starts_with(what), "{error}");
+        assert!(error.to_string().starts_with(expected), "{error}");
     }
     let huge = StreamSpec {
         operations: 1_000_000_000_000,

@@ -76,7 +76,7 @@ pub(super) fn read(path: &Path) -> Result<TraceWorkload, LabError> {
     }
     if !(1..=OPERATIONS_MAX).contains(&operations.len()) {
         return Err(LabError::OutOfRange {
-            what: "the number of operations of --trace",
+            subject: "the number of operations of --trace",
             given: match operations.len() {
                 0 => "0".to_owned(),
                 _ => format!("more than {OPERATIONS_MAX}"),

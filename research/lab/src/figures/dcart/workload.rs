@@ -104,7 +104,7 @@ impl DcartWorkloadKind {
             DcartWorkloadKind::Rd => (KeySetSpec::RandomDense, Some(scale.synthetic_keys)),
             DcartWorkloadKind::Trace => {
                 return Err(LabError::OutOfRange {
-                    what: "--trace",
+                    subject: "--trace",
                     given: "absent".to_owned(),
                     allowed: "a file of operations".to_owned(),
                 });
@@ -126,7 +126,7 @@ impl FromStr for DcartWorkloadKind {
         let is = |one: &DcartWorkloadKind| one.name().eq_ignore_ascii_case(text);
         let found = DcartWorkloadKind::ALL.into_iter().find(is);
         found.ok_or_else(|| LabError::UnknownName {
-            what: "workload",
+            subject: "workload",
             given: shortened(text),
             allowed: "IPGEO, DICT, EA, DE, RS, RD",
         })

@@ -139,7 +139,7 @@ impl PimBenchPlan {
         ];
         if let Some((name, given)) = least.into_iter().find(|&(_, given)| given == 0) {
             return Err(LabError::OutOfRange {
-                what: name,
+                subject: name,
                 given: given.to_string(),
                 allowed: "1 and more".to_owned(),
             });
@@ -562,7 +562,10 @@ mod tests {
         let refused = run(&index(), &plan, &Interrupt::default(), &mut |_| ());
         assert!(matches!(
             refused,
-            Err(PointError::Lab(LabError::OutOfRange { what: "keys", .. }))
+            Err(PointError::Lab(LabError::OutOfRange {
+                subject: "keys",
+                ..
+            }))
         ));
     }
 

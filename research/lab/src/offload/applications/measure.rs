@@ -183,9 +183,9 @@ fn serve<A: RemoteApplication>(
         let Some(request) = stream.next() else {
             break;
         };
-        let asked = Instant::now();
+        let start = Instant::now();
         let reply = application.serve(&request, caller, sealer);
-        let took = asked.elapsed();
+        let took = start.elapsed();
         let reply = reply.map_err(|error| ApplicationError::NoReply {
             application: application.name(),
             reason: error.to_string(),

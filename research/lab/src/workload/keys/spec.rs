@@ -124,7 +124,7 @@ impl KeySetSpec {
         check_available(|| format!("{count} {self} keys"), need)?;
         if count == 0 || count > self.count_max() {
             return Err(LabError::OutOfRange {
-                what: "count of keys",
+                subject: "count of keys",
                 given: count.to_string(),
                 allowed: match self.count_max() {
                     u64::MAX => "at least 1".to_owned(),
@@ -168,7 +168,7 @@ impl FromStr for KeySetSpec {
                 Some(path) if !path.is_empty() => KeySetSpec::File(PathBuf::from(path)),
                 _ => {
                     return Err(LabError::UnknownName {
-                        what: "key set",
+                        subject: "key set",
                         given: shortened(text),
                         allowed: ALLOWED,
                     });
