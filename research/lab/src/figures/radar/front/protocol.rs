@@ -1,6 +1,5 @@
 //! Operations on words as commands, and the replies to them. Keys and values are 8 bytes, the most
-//! significant first, so that keys have the order of their numbers. An update is a `SET` that
-//! returns the previous value.
+//! significant first. An update is a `SET` that returns the previous value.
 
 use nearfield_core::{
     Batch, BatchInput, BatchOutput, IndexOperation, OperationOutcome, ScanDirection, Words,
@@ -133,6 +132,7 @@ pub(super) fn accept(words: &[&[u8]], batch: &mut Batch<Words>) -> RadarReplyFor
 }
 
 fn word(bytes: &[u8]) -> Option<u64> {
+    // The most significant byte is first, so that keys have the order of their numbers.
     bytes.try_into().ok().map(u64::from_be_bytes)
 }
 
