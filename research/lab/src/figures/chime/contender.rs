@@ -422,7 +422,7 @@ impl ChimeContender {
         self
     }
 
-    /// Returns the reason reason the index is missing, if it is.
+    /// Returns the reason why the index is missing, if it is.
     pub(super) fn is_missing(&self) -> Option<&'static str> {
         match self.index {
             ContenderIndex::Missing(reason) => Some(reason),
