@@ -44,6 +44,7 @@ pub struct CliClient(BufReader<TcpStream>);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Greatest number of bytes or elements of a reply; more is invalid.
 const LENGTH_MAX: usize = 16 << 20;
+/// Greatest depth of arrays within arrays, because each level takes stack.
 const DEPTH_MAX: usize = 8;
 
 impl ConnectArguments {
@@ -51,6 +52,8 @@ impl ConnectArguments {
     pub fn connect(&self) -> io::Result<CliClient> {
         let stream = TcpStream::connect((self.host.as_str(), self.port))?;
         stream.set_read_timeout(Some(PATIENCE))?;
+        // Otherwise the last packet of a pipeline could wait for an acknowledgment of those before
+        // it.
         stream.set_nodelay(true)?;
         let mut client = CliClient(BufReader::new(stream));
         match (&self.user, &self.password) {
@@ -100,10 +103,12 @@ impl CliClient {
         }
         let line = line.trim_end();
         let (kind, rest) = line.split_at_checked(1).ok_or_else(wrong)?;
+        // Limited before memory is reserved, because the other end may be no Redis server.
         let length = || rest.parse::<usize>().ok().filter(|it| *it <= LENGTH_MAX);
         match kind {
             "+" | ":" => Ok(CliReply::Text(rest.into())),
             "-" => Ok(CliReply::Error(rest.to_owned())),
+            // RESP2 has two null replies. That of RESP3 needs HELLO 3, which no command here sends.
             "$" | "*" if rest == "-1" => Ok(CliReply::Null),
             "$" => {
                 let mut bytes = vec![0; length().ok_or_else(wrong)? + 2];

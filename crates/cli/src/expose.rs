@@ -38,10 +38,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_local_machine_is_listened_to_unasked() {
-        let (asked, unasked) = (Exposure { expose: true }, Exposure { expose: false });
+    fn only_local_addresses_are_allowed_by_default() {
+        let (exposed, unexposed) = (Exposure { expose: true }, Exposure { expose: false });
         for local in ["127.0.0.1:0", "127.9.9.9:7000", "[::1]:7000", "localhost:1"] {
-            assert_eq!(unasked.check(local), Ok(()));
+            assert_eq!(unexposed.check(local), Ok(()));
         }
         for other in [
             "0.0.0.0:7000",
@@ -49,10 +49,10 @@ mod tests {
             "192.0.2.7:7000",
             "[::ffff:127.0.0.1]:1",
         ] {
-            let refusal = unasked.check(other).unwrap_err();
+            let refusal = unexposed.check(other).unwrap_err();
             assert!(refusal.contains("--expose"), "{refusal}");
-            assert_eq!(asked.check(other), Ok(()));
+            assert_eq!(exposed.check(other), Ok(()));
         }
-        assert_eq!(unasked.check("no address"), Ok(()));
+        assert_eq!(unexposed.check("no address"), Ok(()));
     }
 }

@@ -1,7 +1,7 @@
 //! `nearfield memory-node`: memory for processes of this machine or of other machines.
 
 use crate::expose::Exposure;
-use crate::offload::{Offload, OffloadMemoryNode, say};
+use crate::offload::{Offload, OffloadMemoryNode, print_line};
 use clap::Args;
 use nearfield_core::byte_size;
 use nearfield_fabric::NodeId;
@@ -138,7 +138,7 @@ fn serve(arguments: &MemoryNodeArguments) -> Result<(), Box<dyn std::error::Erro
             let node = ShmNode::create(name, number, arguments.size)?;
             let address = NodeAddress::Shm { name: name.clone() };
             let _registration = announce(reservation, address, node.bytes())?;
-            say(&welcome(
+            print_line(&welcome(
                 number,
                 node.bytes(),
                 &format!(
@@ -155,7 +155,7 @@ fn serve(arguments: &MemoryNodeArguments) -> Result<(), Box<dyn std::error::Erro
                 ),
             ));
             let programs = arguments.offload.prepare(number, node.words(), None)?;
-            beside(programs.as_ref(), &stop, || node.serve(&stop))?;
+            serve_with_programs(programs.as_ref(), &stop, || node.serve(&stop))?;
         }
         Listen::Ucx(address) => {
             arguments.exposure.check(address)?;
@@ -171,7 +171,7 @@ fn serve(arguments: &MemoryNodeArguments) -> Result<(), Box<dyn std::error::Erro
                 port: at.port(),
             };
             let _registration = announce(reservation, address, node.bytes())?;
-            say(&welcome(
+            print_line(&welcome(
                 number,
                 node.bytes(),
                 &format!(
@@ -193,7 +193,7 @@ fn serve(arguments: &MemoryNodeArguments) -> Result<(), Box<dyn std::error::Erro
                         .into(),
                 );
             }
-            beside(programs.as_ref(), &stop, || {
+            serve_with_programs(programs.as_ref(), &stop, || {
                 node.serve_in_turn(&stop, &turn)
             })?;
         }
@@ -202,7 +202,7 @@ fn serve(arguments: &MemoryNodeArguments) -> Result<(), Box<dyn std::error::Erro
 }
 
 /// Serves a node, and runs programs in another thread if they are prepared.
-fn beside(
+fn serve_with_programs(
     programs: Option<&OffloadMemoryNode<'_>>,
     stop: &AtomicBool,
     serve: impl FnOnce(),
@@ -211,10 +211,11 @@ fn beside(
         serve();
         return Ok(());
     };
-    say(&programs.welcome()?);
+    print_line(&programs.welcome()?);
     std::thread::scope(|scope| {
         let running = scope.spawn(|| {
             let served = programs.serve(stop);
+            // If programs fail, the node ends, too, and the error is shown.
             stop.store(true, Ordering::Relaxed);
             served
         });
@@ -248,6 +249,6 @@ fn announce(
 }
 
 /// Returns the next steps for a new user.
-fn welcome(number: NodeId, bytes: u64, how: &str, end: &str) -> String {
-    format!("Memory {number} is ready with {bytes} bytes. A Rust program {how}\n\n{end}\n")
+fn welcome(number: NodeId, bytes: u64, attach: &str, end: &str) -> String {
+    format!("Memory {number} is ready with {bytes} bytes. A Rust program {attach}\n\n{end}\n")
 }

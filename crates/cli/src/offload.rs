@@ -75,9 +75,10 @@ impl Offload {
                     here.set_ip(*SocketAddrV4::from(place(&towards)?).ip());
                 }
                 let count = ranges.iter().count();
+                // Refused here, because the encoding leaves out the ranges that exceed the maximum.
                 if count > ANNOUNCED_MAX {
-                    let most = format!("{count} parts are too many to announce");
-                    return Err(format!("{most}: {ANNOUNCED_MAX} at most").into());
+                    let message = format!("{count} parts are too many to announce");
+                    return Err(format!("{message}: {ANNOUNCED_MAX} at most").into());
                 }
                 let all = ranges.iter().map(|range| (range.start, range.bytes));
                 Some(Announcer {
@@ -141,7 +142,7 @@ impl OffloadMemoryNode<'_> {
             None => node,
         };
         serve_node(&mut node, &self.socket, self.announcer.as_ref(), stop)?;
-        say(&node.counters().to_string());
+        print_line(&node.counters().to_string());
         Ok(())
     }
 }
@@ -158,7 +159,7 @@ pub(crate) fn key_of(file: &Path) -> Result<AuthenticationKey, Failure> {
 }
 
 /// Prints a line.
-pub(crate) fn say(text: &str) {
+pub(crate) fn print_line(text: &str) {
     // The reader of the output may have closed it.
     let _ = writeln!(std::io::stdout(), "{text}");
 }

@@ -217,7 +217,7 @@ fn options(
     for (name, value) in given {
         if let Some(value) = value {
             let added = options.settings.add(name, value);
-            added.map_err(|why| why.to_string())?;
+            added.map_err(|error| error.to_string())?;
         }
     }
     options.home = home(arguments)?;
@@ -278,8 +278,8 @@ pub fn run(arguments: &ServeArguments) -> ExitCode {
         &server.config.text("loglevel"),
         logfile.as_deref(),
     );
-    let heeded = logs.and_then(|logs| signals::handle(server, logs));
-    if let Err(error) = heeded.and_then(|()| metrics::serve(server).map(drop)) {
+    let started = logs.and_then(|logs| signals::handle(server, logs));
+    if let Err(error) = started.and_then(|()| metrics::serve(server).map(drop)) {
         eprintln!("nearfield: cannot write logs, handle signals or serve metrics: {error}");
         return ExitCode::FAILURE;
     }
@@ -318,7 +318,7 @@ fn welcome(server: &ServerCore) -> String {
         dir if dir.is_empty() => "this folder".to_owned(),
         dir => dir,
     };
-    let kept = if server.keyspace.is_shared() {
+    let durability = if server.keyspace.is_shared() {
         "The keys are in the pool and remain there when the server ends.".to_owned()
     } else if text("appendonly") == "yes" {
         format!("Data is saved in {folder}.")
@@ -338,7 +338,7 @@ fn welcome(server: &ServerCore) -> String {
         }
         (port, _) => (format!("port {port}"), format!("-p {port}")),
     };
-    let shows = match server.listening.port() {
+    let top = match server.listening.port() {
         0 => String::new(),
         port => format!("nearfield top --port {port} shows its work. "),
     };
@@ -347,7 +347,7 @@ fn welcome(server: &ServerCore) -> String {
          \x20   redis-cli {client}{password}\n\
          \x20   SET user:1 ann\n\
          \x20   KPREFIX user: WITHVALUES\n\n\
-         {kept}\n\
-         {shows}Ctrl-C ends it.\n"
+         {durability}\n\
+         {top}Ctrl-C ends it.\n"
     )
 }

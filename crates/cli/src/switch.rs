@@ -1,7 +1,7 @@
 //! `nearfield switch`: forwards traversals to the memory node that holds their address.
 
 use crate::expose::Exposure;
-use crate::offload::{key_of, say};
+use crate::offload::{key_of, print_line};
 use clap::Args;
 use nearfield_offload::net::udp::{place, serve_switch};
 use nearfield_offload::net::{Switch, SwitchRangeTable};
@@ -69,20 +69,20 @@ fn serve(arguments: &SwitchArguments) -> Result<(), Box<dyn std::error::Error>> 
     let socket = UdpSocket::bind(arguments.listen)
         .map_err(|error| format!("cannot listen at {}: {error}", arguments.listen))?;
     let mut switch = Switch::new(arguments.map.clone().unwrap_or_default(), key);
-    say(&format!(
+    print_line(&format!(
         "The switch is ready at {}. Ctrl-C ends it.",
         place(&socket)?
     ));
     say_map(&switch);
     serve_switch(&mut switch, &socket, &stop, say_map)?;
-    say(&switch.counters().to_string());
+    print_line(&switch.counters().to_string());
     Ok(())
 }
 
 fn say_map(switch: &Switch) {
     let map = switch.map().to_string();
     match map.is_empty() {
-        true => say("No memory node is known yet."),
-        false => say(&format!("Memory nodes:\n{}", map.trim_end())),
+        true => print_line("No memory node is known yet."),
+        false => print_line(&format!("Memory nodes:\n{}", map.trim_end())),
     }
 }

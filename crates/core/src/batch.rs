@@ -138,6 +138,7 @@ impl<F: EntryForm> Batch<F> {
         self.sides.previous.clear();
         self.sides.ranges.clear();
         F::clear(&mut self.input);
+        // `replaced_bytes` stays: it depends on the caller, not on the operations.
         self.outcomes.clear();
     }
 
@@ -259,6 +260,7 @@ impl<F: EntryForm> Batch<F> {
             StoredOutcome::Value(stored) | StoredOutcome::Updated(_, stored) => {
                 Some(F::load_value(&self.outcomes.arena, *stored))
             }
+            // A failure looks like an absent key. Callers that read failures call `outcome`.
             _ => None,
         }
     }
@@ -320,6 +322,7 @@ impl<F: EntryForm> Batch<F> {
         outcomes: &'b mut Outcomes<F>,
     ) -> Result<(BatchInput<'b, F>, BatchOutput<'b, F>), OperationError> {
         let input = self.input()?;
+        // Set for each batch, because a thread's outcomes serve batches with different settings.
         outcomes.replaced_bytes = self.outcomes.replaced_bytes;
         // `join` marks refusals, once for all threads.
         outcomes.reset(self.operations.len());
@@ -342,6 +345,8 @@ impl<F: EntryForm> Batch<F> {
         debug_assert_eq!(self.outcomes.live, self.operations.len());
         self.refuse();
         let mut output = self.outcomes.output();
+        // Only the thread that executed an operation has its outcome. In the other parts it is
+        // pending, and `copy` skips it.
         for part in others {
             for (position, operation) in self.operations.iter().enumerate() {
                 let key = operation.point_key();
@@ -381,6 +386,7 @@ impl<F: EntryForm> Batch<F> {
             Ok(operation) => operation,
             Err(error) => {
                 // Its position is used up, so that those of later operations do not depend on it.
+                // Bytes that it stored before the error stay in the arena until `clear`.
                 self.refusals.push((position, error));
                 IndexOperation::Refused
             }
@@ -534,6 +540,7 @@ impl<F: EntryForm> Outcomes<F> {
     fn reset(&mut self, operations: usize) {
         self.clear();
         self.stored.truncate(operations);
+        // Filled before it grows, so that each position is written once.
         self.stored.fill_with(|| StoredOutcome::Pending);
         self.stored
             .resize_with(operations, || StoredOutcome::Pending);
@@ -806,6 +813,8 @@ impl<F: EntryForm> EntriesWriter<'_, F> {
 
     #[inline]
     fn added(&mut self, count: usize) -> ControlFlow<()> {
+        // The entries that exceed the limit are counted, too: `finish` recognizes the failure by
+        // the end of the list.
         self.count += count;
         // An outcome refers to its entries by 32 bits.
         match u32::try_from(self.entries.end()) {

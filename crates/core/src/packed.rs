@@ -27,6 +27,7 @@ impl PackedLengths {
         let mut count = 2;
         for (i, length) in [key, value].into_iter().enumerate() {
             bytes[i] = length.min(LONG) as u8;
+            // 255 itself takes the long form, because the byte 255 announces it.
             if length >= LONG {
                 bytes[count..count + 4].copy_from_slice(&(length as u32).to_le_bytes());
                 count += 4;

@@ -32,6 +32,7 @@ impl Error for ByteSizeError {}
 /// # Errors
 /// The text is not a number with a known unit, or the number of bytes exceeds 64 bits.
 pub fn byte_size(text: &str) -> Result<u64, ByteSizeError> {
+    // Digits are counted here, because `parse` would also accept a plus sign.
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let factor: u64 = match unit.to_ascii_lowercase().as_str() {
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused() {
+    fn invalid_sizes_are_refused() {
         for text in [
             "",
             "gb",
@@ -94,7 +95,7 @@ mod tests {
         ] {
             assert_eq!(byte_size(text), Err(ByteSizeError), "{text}");
         }
-        let told = ByteSizeError.to_string();
-        assert!(told.contains("gb") && told.contains("g or t (powers of 1000)"));
+        let message = ByteSizeError.to_string();
+        assert!(message.contains("gb") && message.contains("g or t (powers of 1000)"));
     }
 }

@@ -1,7 +1,7 @@
 //! The forms of entries that a map can hold.
 
-use crate::answer::{MapReadResult, always};
 use crate::any_value::AnyValue;
+use crate::read_result::{MapReadResult, always};
 use nearfield_core::{ByteStrings, EntryForm, MAX_KEY_BYTES, OperationError, Words};
 use nearfield_radix::RadixForm;
 use std::convert::Infallible;
@@ -51,7 +51,7 @@ pub trait MapForm: RadixForm + PoolEntryForm + PimForm {
     type Lookup<T>: MapReadResult<T>;
 
     #[doc(hidden)]
-    fn answer_lookup<T>(result: Result<T, Self::KeyFailure>) -> Self::Lookup<T>;
+    fn lookup_result<T>(result: Result<T, Self::KeyFailure>) -> Self::Lookup<T>;
     #[doc(hidden)]
     fn map_lookup<T, U>(read: Self::Lookup<T>, change: impl FnOnce(T) -> U) -> Self::Lookup<U>;
     #[doc(hidden)]
@@ -72,7 +72,7 @@ impl MapForm for ByteStrings {
     type Lookup<T> = Result<T, OperationError>;
 
     #[inline]
-    fn answer_lookup<T>(result: Result<T, OperationError>) -> Result<T, OperationError> {
+    fn lookup_result<T>(result: Result<T, OperationError>) -> Result<T, OperationError> {
         result
     }
 
@@ -105,7 +105,7 @@ impl MapForm for Words {
     type Lookup<T> = T;
 
     #[inline]
-    fn answer_lookup<T>(result: Result<T, Infallible>) -> T {
+    fn lookup_result<T>(result: Result<T, Infallible>) -> T {
         always(result)
     }
 

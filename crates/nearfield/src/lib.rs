@@ -49,15 +49,14 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod answer;
 mod any_value;
 mod builder;
 mod form;
 mod map;
 mod placement;
+mod read_result;
 mod typed;
 
-pub use answer::MapReadResult;
 pub use any_value::AnyValue;
 pub use builder::MapBuilder;
 #[cfg(feature = "pim")]
@@ -98,6 +97,7 @@ pub use placement::PoolPlacement;
 #[cfg(feature = "tiers")]
 pub use placement::TieredPlacement;
 pub use placement::{AnyPlacement, Local, MapPlacement};
+pub use read_result::MapReadResult;
 pub use typed::{TypedMap, TypedRange};
 
 /// The README, whose examples run as tests.

@@ -31,6 +31,7 @@ use std::ops::{Bound, RangeBounds};
 #[derive(Debug)]
 pub struct TypedMap<K, V, P: MapPlacement<Words> = Local> {
     words: WordMap<P>,
+    // A function type, so that any types may be shared by threads.
     types: PhantomData<fn(K) -> V>,
 }
 

@@ -149,8 +149,8 @@ fn report(
         applications: Vec::new(),
         complete: false,
     };
-    let say = &mut |step: &str| eprintln!("{step}");
-    let measured = measure_applications(&plan, interrupt, say, &mut |rows| {
+    let show_step = &mut |step: &str| eprintln!("{step}");
+    let measured = measure_applications(&plan, interrupt, show_step, &mut |rows| {
         rows.iter().for_each(show);
         report.applications.extend_from_slice(rows);
     });

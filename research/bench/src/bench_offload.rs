@@ -126,8 +126,8 @@ fn report(
         },
     };
     debug_assert!(plan.rounds > 0 && plan.slots > 0, "the flags have bounds");
-    let say = &mut |step: &str| eprintln!("{step}");
-    let lookups = measure(&plan, interrupt, say)?;
+    let show_step = &mut |step: &str| eprintln!("{step}");
+    let lookups = measure(&plan, interrupt, show_step)?;
     show_lookups(&lookups);
     let (rounds, turn) = (plan.rounds, plan.turn);
     let aggregate_plan = AggregatePlan {
@@ -137,7 +137,7 @@ fn report(
         turn,
     };
     // Without UCX the other measurements are still wanted.
-    let pool_aggregate = present(measure_aggregate(&aggregate_plan, interrupt, say))?;
+    let pool_aggregate = present(measure_aggregate(&aggregate_plan, interrupt, show_step))?;
     if let Some(row) = &pool_aggregate {
         show_aggregate(&row.detail);
     }
@@ -147,7 +147,7 @@ fn report(
         rounds,
         turn,
     };
-    let hops = present(measure_hops(&hops_plan, interrupt, say))?.unwrap_or_default();
+    let hops = present(measure_hops(&hops_plan, interrupt, show_step))?.unwrap_or_default();
     show_hops(&hops);
     let mut all_claims = claims(&lookups);
     all_claims.push(aggregate_claim(pool_aggregate.as_ref()));

@@ -207,9 +207,9 @@ struct PoolBench {
     rows: Vec<Row>,
 }
 
-/// Returns a different key for each number, in no order. This is the finisher of SplitMix64, which
-/// is a bijection.
+/// Returns a different key for each number, in no order.
 fn key(number: u64) -> u64 {
+    // The finisher of SplitMix64, which is a bijection.
     let mut bits = number;
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -291,11 +291,11 @@ impl PoolBench {
         })
     }
 
-    /// Loads the missing keys. Keys are loaded in order, so none is missing if the last one is
-    /// there.
+    /// Loads the keys, unless they are present.
     fn load(&mut self, batch: usize) -> Result<(), Failure> {
         debug_assert!(batch > 0);
-        // A second run on the same nodes finds the keys of the first.
+        // A second run on the same nodes finds the keys of the first. They are loaded in order, so
+        // none is missing if the last one is there.
         let last = self.keys.saturating_sub(1);
         if self.map.get(key(last))?.is_some() {
             return Ok(());

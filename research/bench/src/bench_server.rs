@@ -214,9 +214,9 @@ fn plans(arguments: &BenchServerArguments) -> Vec<Contest> {
 }
 
 /// Shows the present step in place of the former one if standard error is a terminal.
-fn show(what: String) {
+fn show(step: String) {
     if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K{what}");
+        eprint!("\r\x1b[K{step}");
     }
 }
 

@@ -112,6 +112,8 @@ impl BenchTierFolder {
             return Ok(BenchTierFolder { path, ours });
         }
         let path = std::env::temp_dir().join(format!("nearfield-tiers-{}", std::process::id()));
+        // Fails if the folder exists: it may be another process's, and must not be removed at the
+        // end.
         std::fs::create_dir(&path)?;
         Ok(BenchTierFolder { path, ours: true })
     }

@@ -262,9 +262,9 @@ impl FiguresArguments {
         ];
         match given
             .into_iter()
-            .find_map(|(what, given)| Some((what, given?)))
+            .find_map(|(flag, given)| Some((flag, given?)))
         {
-            Some((what, given)) => only("DCART", what, given),
+            Some((flag, given)) => only("DCART", flag, given),
             None => Ok(()),
         }
     }
@@ -279,9 +279,9 @@ fn read(path: &Path) -> Result<String, LabError> {
 }
 
 /// Refuses a flag that figures of other papers do not use.
-fn only(paper: &str, what: &'static str, given: impl ToString) -> Result<(), LabError> {
+fn only(paper: &str, flag: &'static str, given: impl ToString) -> Result<(), LabError> {
     Err(LabError::OutOfRange {
-        what,
+        subject: flag,
         given: given.to_string(),
         allowed: format!("{paper}'s figures only"),
     })

@@ -22,9 +22,10 @@ pub(crate) fn interrupt(lost: &str) -> Interrupt {
     interrupt
 }
 
-/// Prints a line. A reader that has gone away, such as `head`, is no reason to stop: the reports
-/// are still wanted.
+/// Prints a line.
 pub(crate) fn print(line: &str) {
+    // A reader that has gone away, such as `head`, is no reason to stop: the reports are still
+    // wanted.
     let _ = writeln!(io::stdout(), "{line}");
 }
 
@@ -35,8 +36,8 @@ pub(crate) fn fail(error: impl Display) -> ExitCode {
 }
 
 /// Prints which results were finished before, and returns exit code 130.
-pub(crate) fn interrupted(kept: &str) -> ExitCode {
-    eprintln!("interrupted; {kept}");
+pub(crate) fn interrupted(finished: &str) -> ExitCode {
+    eprintln!("interrupted; {finished}");
     ExitCode::from(INTERRUPTED)
 }
 

@@ -56,7 +56,7 @@ fn options(arguments: &BenchServeArguments) -> Result<ServerOptions, String> {
         // The rivals do not rewrite their logs either.
         let never = "0".to_owned();
         let added = options.settings.add("auto-aof-rewrite-percentage", never);
-        added.map_err(|why| why.to_string())?;
+        added.map_err(|error| error.to_string())?;
     }
     options.open_tiers(&arguments.tier)?;
     Ok(options)

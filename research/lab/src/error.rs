@@ -7,10 +7,10 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum LabError {
     /// A name that the lab does not know.
-    #[error("unknown {what} {given:?}; allowed: {allowed}")]
+    #[error("unknown {subject} {given:?}; allowed: {allowed}")]
     UnknownName {
         /// The kind of name: "key set", "distribution", "mix".
-        what: &'static str,
+        subject: &'static str,
         /// The name given, shortened.
         given: String,
         /// All accepted names.
@@ -25,10 +25,10 @@ pub enum LabError {
     },
 
     /// A number outside the bounds of its parameter.
-    #[error("{what} is {given}; allowed: {allowed}")]
+    #[error("{subject} is {given}; allowed: {allowed}")]
     OutOfRange {
         /// The parameter.
-        what: &'static str,
+        subject: &'static str,
         /// The value given.
         given: String,
         /// The accepted interval, in words.
@@ -68,13 +68,13 @@ pub enum LabError {
 
     /// Memory that is needed, but not available.
     #[error(
-        "{what} would need {} of memory, but only {} are available",
+        "{subject} would need {} of memory, but only {} are available",
         crate::text::display_bytes(*needed_bytes),
         crate::text::display_bytes(*available_bytes)
     )]
     OutOfMemory {
         /// The purpose of the memory.
-        what: String,
+        subject: String,
         /// Bytes that are needed.
         needed_bytes: u64,
         /// Bytes that are available at this moment.
@@ -100,10 +100,10 @@ pub enum LabError {
     },
 
     /// A refusal of the operating system.
-    #[error("{what}: {source}")]
+    #[error("{subject}: {source}")]
     System {
         /// The attempted operation.
-        what: &'static str,
+        subject: &'static str,
         /// The operating system's error.
         source: std::io::Error,
     },
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn memory_is_shown_in_units() {
         let error = LabError::OutOfMemory {
-            what: "1000000000000 sparse keys".to_owned(),
+            subject: "1000000000000 sparse keys".to_owned(),
             needed_bytes: 8_000_000_000_000,
             available_bytes: 3 << 30,
         };

@@ -24,10 +24,13 @@ pub fn available_bytes() -> Option<u64> {
 ///
 /// # Errors
 /// `OutOfMemory` naming `what`, its need and the memory available.
-pub fn check_available(what: impl FnOnce() -> String, needed_bytes: u64) -> Result<(), LabError> {
+pub fn check_available(
+    describe: impl FnOnce() -> String,
+    needed_bytes: u64,
+) -> Result<(), LabError> {
     match available_bytes() {
         Some(available_bytes) if needed_bytes > available_bytes => Err(LabError::OutOfMemory {
-            what: what(),
+            subject: describe(),
             needed_bytes,
             available_bytes,
         }),

@@ -7,9 +7,9 @@ use crate::text::shortened;
 ///
 /// # Errors
 /// `OutOfRange` naming `what` for anything that is not a whole number from 0 to 2^64 - 1.
-pub fn parse_quantity(what: &'static str, text: &str) -> Result<u64, LabError> {
+pub fn parse_quantity(subject: &'static str, text: &str) -> Result<u64, LabError> {
     let refused = || LabError::OutOfRange {
-        what,
+        subject,
         given: shortened(text),
         allowed: "a whole number, with k, M or G for thousands, millions or billions".to_owned(),
     };
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_names_what_it_was_for() {
+    fn a_bad_quantity_is_refused_with_its_purpose() {
         let bad = [
             "",
             "k",

@@ -54,6 +54,7 @@ fn show(arguments: &TopArguments) -> io::Result<()> {
     let mut client = arguments.address.connect()?;
     let first = TopSample::take(&mut client)?;
     if arguments.once {
+        // A sample has totals since the start of the server, so rates need two.
         std::thread::sleep(EVERY);
         let second = TopSample::take(&mut client)?;
         print!("{}", print(&TopView::new(&first, &second)));
@@ -80,7 +81,7 @@ fn refresh(screen: &TopScreen, client: &mut CliClient, mut before: TopSample) ->
             }
             match event::read()? {
                 Event::Key(key) if key.code == KeyCode::Char('q') => return Ok(()),
-                // A terminal in raw mode sends no signal for it.
+                // In raw mode Ctrl-C arrives as a key, not as a signal.
                 Event::Key(key)
                     if key.code == KeyCode::Char('c')
                         && key.modifiers.contains(KeyModifiers::CONTROL) =>
@@ -177,7 +178,7 @@ nearfield_tier_read_duration_seconds_bucket{le=\"0.000128\",tier=\"file\"} 100
 ";
 
     #[test]
-    fn a_screen_shows_what_has_changed() {
+    fn a_screen_shows_the_changes() {
         let before = TopSample::parse(BEFORE, Vec::new(), Duration::ZERO);
         let hot = vec![(b"user:\x011".to_vec(), 0, 64)];
         let after = TopSample::parse(AFTER, hot, Duration::from_secs(2));

@@ -31,6 +31,7 @@ impl TopView {
     pub fn new(before: &TopSample, now: &TopSample) -> TopView {
         // The first view compares a sample with itself.
         let seconds = now.at.saturating_sub(before.at).as_secs_f64().max(0.001);
+        // Totals fall if the server restarts, or if `CONFIG RESETSTAT` sets them back.
         let rate = |name: &str| ((now.sum(name) - before.sum(name)) / seconds).max(0.0);
         let calls = "nearfield_commands_total";
         let mut commands = Vec::new();

@@ -190,7 +190,7 @@ fn only_a_sample_of_many_keys_is_looked_at() {
 }
 
 #[test]
-fn a_server_that_cannot_be_asked_is_named_with_the_reason() {
+fn an_unusable_server_is_named_with_the_reason() {
     on_all(|name, address| {
         let empty = complaint(&advise(address, &[]));
         assert!(empty.contains("has no keys"), "{name}: {empty}");

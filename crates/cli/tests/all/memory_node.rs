@@ -76,7 +76,7 @@ fn signals_end_it_and_leave_nothing() {
 }
 
 #[test]
-fn what_it_cannot_be_is_refused() {
+fn invalid_options_are_refused() {
     let name = &format!("test-{}-refused", std::process::id());
     let size = refused(name, "8 apples");
     assert!(size.contains("invalid value '8 apples'"), "{size}");

@@ -104,7 +104,7 @@ fn the_process_stays_near_its_limit_though_pages_are_partly_free() {
 }
 
 #[test]
-fn what_was_flushed_is_given_back() {
+fn memory_of_flushed_keys_returns_to_the_system() {
     let program = MemoryTestServer::start(&[]);
     let mut client = TestkitConnection::open(program.address).expect("a server");
     let before = program.resident_bytes();

@@ -289,7 +289,7 @@ fn maps_over_ucx_are_aggregated_at_their_node() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_options_are_refused() {
     let folder = std::env::temp_dir().join(format!("nearfield-refused-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let tenants = &file(&folder, "tenants", "1 no-key\n");

@@ -88,9 +88,9 @@ impl ServeProcess {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("a server");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
         stream.write_all(request.as_bytes()).expect("it is sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("a reply");
-        answer
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).expect("a reply");
+        reply
     }
 }
 
@@ -143,8 +143,8 @@ fn the_first_sigterm_ends_it_while_scripts_run_that_do_not_end() {
         );
         client.write_all(request.as_bytes()).expect("it is sent");
         until(|| {
-            let answer = serving.ask(serving.port, "PING\r\nQUIT\r\n");
-            answer.starts_with("-BUSY")
+            let reply = serving.ask(serving.port, "PING\r\nQUIT\r\n");
+            reply.starts_with("-BUSY")
         });
         serving.signal("-TERM");
         assert_eq!(serving.status(), Some(0));
@@ -152,7 +152,7 @@ fn the_first_sigterm_ends_it_while_scripts_run_that_do_not_end() {
 }
 
 #[test]
-fn metrics_and_top_show_what_it_does() {
+fn metrics_and_top_show_the_work() {
     let serving = ServeProcess::start("metrics");
     let page = serving.ask(
         serving.metrics,
@@ -209,7 +209,7 @@ fn greeting(name: &str, settings: &str) -> String {
 }
 
 #[test]
-fn the_first_words_say_what_to_type_and_what_is_kept() {
+fn the_welcome_names_a_client_and_the_durability() {
     let text = greeting("bare", "");
     assert!(
         text.contains("redis-cli -p") && !text.contains("--askpass"),
@@ -297,7 +297,7 @@ fn a_server_goes_into_the_background_with_its_number_in_a_file() {
 }
 
 #[test]
-fn sigterm_saves_or_not_as_the_configuration_says() {
+fn sigterm_saves_as_configured() {
     for (words, saves) in [
         ("nosave now", false),
         ("default", true),
@@ -323,9 +323,9 @@ fn sigterm_saves_or_not_as_the_configuration_says() {
         });
         let mut stream = stream.expect("a connection");
         stream.write_all(b"SET a 1\r\n").expect("it is sent");
-        let mut answer = [0; 5];
-        stream.read_exact(&mut answer).expect("a reply");
-        assert_eq!(&answer, b"+OK\r\n");
+        let mut reply = [0; 5];
+        stream.read_exact(&mut reply).expect("a reply");
+        assert_eq!(&reply, b"+OK\r\n");
         assert!(signal(&child.id().to_string(), "-TERM"));
         let status = child.wait().expect("a status");
         assert!(status.success(), "{words}: {status}");

@@ -23,9 +23,11 @@ macro_rules! float {
             if bits & SIGN == 0 { bits | SIGN } else { !bits }
         }
 
-        /// Maps an ordered integer back to the bits. Defined for all integers.
+        /// Maps an ordered integer back to the bits.
         pub(super) fn $from_ordered(ordered: $bits) -> $float {
             const SIGN: $bits = 1 << (<$bits>::BITS - 1);
+            // A clear sign bit marks a negative number here, because the other direction inverts
+            // it. No integer is refused: each is the code of one float.
             <$float>::from_bits(if ordered & SIGN == 0 {
                 !ordered
             } else {

@@ -22,6 +22,7 @@ macro_rules! signed {
     ($($type:ty),*) => {$(
         impl Encode for $type {
             fn encode_into(&self, code: &mut Vec<u8>) {
+                // A flipped sign bit adds half the range, so that the least number becomes 0.
                 (self ^ <$type>::MIN).cast_unsigned().encode_into(code);
             }
         }

@@ -1,9 +1,10 @@
-//! Optional values: a tag byte as for a `bool`, then the value. `None` comes first, as in `Ord`.
+//! Optional values: a tag byte as for a `bool`, then the value.
 
 use super::{CodecError, CodecReader, Decode, Encode};
 
 impl<T: Encode> Encode for Option<T> {
     fn encode_into(&self, code: &mut Vec<u8>) {
+        // The tag makes `None` the least, as in `Ord`, and no prefix of a code of `Some`.
         self.is_some().encode_into(code);
         if let Some(value) = self {
             value.encode_into(code);

@@ -38,6 +38,7 @@ impl Encode for Vec<u8> {
 
 impl Decode for Vec<u8> {
     fn decode_from(reader: &mut CodecReader<'_>) -> Result<Self, CodecError> {
+        // Not reserved ahead: the rest of the code may belong to other fields of a tuple.
         let mut value = Vec::new();
         loop {
             match reader.byte()? {

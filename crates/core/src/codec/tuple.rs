@@ -1,5 +1,4 @@
-//! Tuples: the codes of the fields side by side. They can be compared and separated because each
-//! field's code is prefix-free.
+//! Tuples: the codes of the fields side by side.
 
 use super::{CodecError, CodecReader, Decode, Encode};
 
@@ -9,6 +8,8 @@ macro_rules! tuple {
             #[expect(non_snake_case, reason = "a field is bound to the name of its type")]
             fn encode_into(&self, code: &mut Vec<u8>) {
                 let ($($field,)+) = self;
+                // No separator: codes are prefix-free, so the first difference of two tuples lies
+                // in the same field of both, and a decoder sees where each field ends.
                 $($field.encode_into(code);)+
             }
         }

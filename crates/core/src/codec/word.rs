@@ -67,6 +67,7 @@ macro_rules! unsigned {
 
             #[inline]
             fn from_word(word: u64) -> Result<Self, WordOutOfRange> {
+                // Refused rather than truncated, so that each value has one word.
                 <$type>::try_from(word).map_err(|_| WordOutOfRange::new::<$type>(word))
             }
         }

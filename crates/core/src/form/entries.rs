@@ -85,6 +85,8 @@ impl EntryList<ByteStrings> for PackedEntries {
     #[inline]
     fn read(&self, start: usize, count: usize) -> PackedEntriesIter<'_> {
         PackedEntriesIter {
+            // Up to the end of the list: only unpacking tells where the last of `count` entries
+            // ends.
             bytes: &self.bytes[start..self.end],
             count,
         }
@@ -132,7 +134,7 @@ mod tests {
     /// The list is filled with pushed entries, with entries packed into the room, and with room
     /// that stays unused.
     #[test]
-    fn a_list_has_what_was_added_in_either_way() {
+    fn a_list_returns_pushed_and_packed_entries() {
         let mut list = PackedEntries::default();
         for round in 0..3 {
             let mut expected = Vec::new();

@@ -75,19 +75,20 @@ pub fn value_set<'b, F: EntryForm>(
 pub fn compares<F: EntryForm>(input: &BatchInput<'_, F>, position: usize) -> bool {
     match input.operations()[position] {
         IndexOperation::Update { previous, .. } | IndexOperation::RemoveIf { previous, .. } => {
+            // An update that expects an absent key compares its presence only.
             input.previous(previous).is_some()
         }
         _ => false,
     }
 }
 
-/// Executes the operations at `positions`, which are on one key, in their order. Calls `meet` with
+/// Executes the operations at `positions`, which are on one key, in their order. Calls `found` with
 /// the state that each of them finds, and returns the final state of the key.
 pub fn fold<F: EntryForm>(
     input: &BatchInput<'_, F>,
     positions: impl IntoIterator<Item = usize>,
     before: InitialKeyState<F::Value<'_>>,
-    mut meet: impl FnMut(FoundKeyState),
+    mut found: impl FnMut(FoundKeyState),
 ) -> Fate {
     let mut now = match before.is_present {
         true => Fate::Before,
@@ -122,7 +123,7 @@ pub fn fold<F: EntryForm>(
             _ => now,
         };
         // The state before the operation, because outcomes hold the old value.
-        meet(FoundKeyState {
+        found(FoundKeyState {
             position,
             now,
             applied,
@@ -136,23 +137,23 @@ pub fn fold<F: EntryForm>(
 pub fn write_outcome<F: EntryForm>(
     input: &BatchInput<'_, F>,
     output: &mut BatchOutput<'_, F>,
-    met: FoundKeyState,
+    found: FoundKeyState,
     before: Option<F::Value<'_>>,
 ) {
-    let operation = &input.operations()[met.position];
+    let operation = &input.operations()[found.position];
     let Some(key) = operation.point_key() else {
         return;
     };
     let key = input.key(key);
-    let value = match met.now {
+    let value = match found.now {
         Fate::Absent => None,
         Fate::Before => before.map(F::shorten_value),
         Fate::Set(at) => value_set(input, at).map(F::shorten_value),
     };
     match operation {
         IndexOperation::Update { .. } | IndexOperation::RemoveIf { .. } => {
-            output.updated(met.position, key, met.applied, value);
+            output.updated(found.position, key, found.applied, value);
         }
-        _ => output.value(met.position, key, value),
+        _ => output.value(found.position, key, value),
     }
 }

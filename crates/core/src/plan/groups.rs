@@ -56,6 +56,7 @@ impl Groups {
         Groups {
             groups: Vec::new(),
             reads: 0,
+            // One list for all phases, because an operation belongs to one phase only.
             next: vec![NONE; operations],
             table: Vec::new(),
         }

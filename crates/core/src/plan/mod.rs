@@ -29,8 +29,8 @@
 //!             let key = input.operations()[group.first()].point_key().unwrap_or(0);
 //!             let value = map.get(&key).copied();
 //!             let state = InitialKeyState::of(value);
-//!             let fate = fold(&input, groups.operations(group), state, |met| {
-//!                 write_outcome(&input, &mut output, met, value);
+//!             let fate = fold(&input, groups.operations(group), state, |found| {
+//!                 write_outcome(&input, &mut output, found, value);
 //!             });
 //!             match fate.value(&input, value) {
 //!                 Some(value) => map.insert(key, value),

@@ -32,6 +32,8 @@ pub fn phases<F: EntryForm>(
             writes |= operation.is_write();
             ordered |= operation.is_ordered();
             if writes && ordered {
+                // The operation begins the next phase. No operation is both a write and ordered, so
+                // every phase has at least one.
                 break;
             }
             end += 1;

@@ -22,7 +22,7 @@ enum PlanTestOperation {
     Scan(u64, u64, u32),
 }
 
-fn asked() -> impl Strategy<Value = PlanTestOperation> {
+fn any_operation() -> impl Strategy<Value = PlanTestOperation> {
     // Few keys and values, so that operations often share a key.
     let (key, value) = (0..8_u64, 0..3_u64);
     prop_oneof![
@@ -43,10 +43,10 @@ fn asked() -> impl Strategy<Value = PlanTestOperation> {
     ]
 }
 
-fn batch_of(asked: &[PlanTestOperation]) -> Batch<Words> {
+fn batch_of(list: &[PlanTestOperation]) -> Batch<Words> {
     let mut batch = Batch::new();
-    for asked in asked {
-        match *asked {
+    for operation in list {
+        match *operation {
             PlanTestOperation::Get(key) => batch.get(key),
             PlanTestOperation::Insert(key, value) => batch.insert(key, value),
             PlanTestOperation::Update(key, previous, value) => batch.update(key, previous, value),
@@ -117,8 +117,8 @@ fn planned(
             let key = operation.point_key().expect("a group on a key");
             let value = map.get(&key).copied();
             let positions = groups.operations(group);
-            let fate = fold(&input, positions, InitialKeyState::of(value), |met| {
-                write_outcome(&input, &mut output, met, value);
+            let fate = fold(&input, positions, InitialKeyState::of(value), |found| {
+                write_outcome(&input, &mut output, found, value);
             });
             match fate.value(&input, value) {
                 Some(value) => map.insert(key, value),
@@ -140,9 +140,9 @@ enum PlanTestOutcome {
 }
 
 /// Executes operations on a map, one after the other and without a plan.
-fn one_by_one(map: &mut Map, asked: &[PlanTestOperation]) -> Vec<PlanTestOutcome> {
+fn one_by_one(map: &mut Map, list: &[PlanTestOperation]) -> Vec<PlanTestOutcome> {
     let entry = |(&key, &value): (&u64, &u64)| (key, value);
-    let mut execute = |asked: &PlanTestOperation| match *asked {
+    let mut execute = |operation: &PlanTestOperation| match *operation {
         PlanTestOperation::Get(key) => PlanTestOutcome::Value(map.get(&key).copied()),
         PlanTestOperation::Insert(key, value) => PlanTestOutcome::Value(map.insert(key, value)),
         PlanTestOperation::Update(key, previous, value) => {
@@ -171,10 +171,10 @@ fn one_by_one(map: &mut Map, asked: &[PlanTestOperation]) -> Vec<PlanTestOutcome
             PlanTestOutcome::Entries(within.take(limit as usize).map(entry).collect())
         }
     };
-    asked.iter().map(&mut execute).collect()
+    list.iter().map(&mut execute).collect()
 }
 
-fn answer(batch: &Batch<Words>, position: usize) -> PlanTestOutcome {
+fn outcome_at(batch: &Batch<Words>, position: usize) -> PlanTestOutcome {
     match batch.outcome(position) {
         OperationOutcome::Value(value) => PlanTestOutcome::Value(value),
         OperationOutcome::Updated { applied, before } => PlanTestOutcome::Updated(applied, before),
@@ -187,33 +187,33 @@ fn answer(batch: &Batch<Words>, position: usize) -> PlanTestOutcome {
 
 fn agrees(
     start: &Map,
-    asked: &[PlanTestOperation],
+    list: &[PlanTestOperation],
     order: impl Fn(&[OperationGroup]) -> Vec<OperationGroup>,
 ) -> bool {
     let (mut map, mut model) = (start.clone(), start.clone());
-    let mut batch = batch_of(asked);
+    let mut batch = batch_of(list);
     planned(&mut map, &mut batch, order);
-    let expected = one_by_one(&mut model, asked);
-    let found: Vec<_> = (0..asked.len()).map(|at| answer(&batch, at)).collect();
+    let expected = one_by_one(&mut model, list);
+    let found: Vec<_> = (0..list.len()).map(|at| outcome_at(&batch, at)).collect();
     found == expected && map == model
 }
 
 proptest! {
     #[test]
-    fn a_plan_answers_as_operations_one_by_one(
+    fn a_plan_has_the_outcomes_of_operations_one_by_one(
         start in proptest::collection::btree_map(0..8_u64, 0..3_u64, 0..8),
-        asked in proptest::collection::vec(asked(), 0..40),
+        list in proptest::collection::vec(any_operation(), 0..40),
     ) {
-        prop_assert!(agrees(&start, &asked, <[OperationGroup]>::to_vec));
+        prop_assert!(agrees(&start, &list, <[OperationGroup]>::to_vec));
         let reversed = |groups: &[OperationGroup]| groups.iter().rev().copied().collect();
-        prop_assert!(agrees(&start, &asked, reversed));
+        prop_assert!(agrees(&start, &list, reversed));
     }
 }
 
 /// A plan that forgets a write is noticed, so the test above can fail.
 #[test]
 fn a_forgotten_write_is_noticed() {
-    let asked = [
+    let list = [
         PlanTestOperation::Insert(1, 1),
         PlanTestOperation::Get(2),
         PlanTestOperation::Insert(3, 1),
@@ -224,7 +224,7 @@ fn a_forgotten_write_is_noticed() {
         let others = groups.iter().copied();
         others.filter(|group| Some(*group) != first).collect()
     };
-    assert!(!agrees(&Map::new(), &asked, forgets));
+    assert!(!agrees(&Map::new(), &list, forgets));
 }
 
 #[test]

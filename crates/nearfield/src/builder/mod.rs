@@ -117,6 +117,7 @@ impl<F: MapForm> MapBuilder<F> {
     /// ```
     #[cfg(feature = "pool")]
     pub fn pool(self, pool: PoolPlacement) -> PoolBuilder<F> {
+        // Nodes set the size of their memory, and the engine's options are those of the local tree.
         PoolBuilder::new(pool)
     }
 
@@ -183,8 +184,7 @@ impl MapBuilder<ByteStrings> {
     /// Places the map in tiers, the fastest first: memory, compressed memory and files, one of each
     /// kind at most. Keys, and the values that are used most, are stored in memory while it has
     /// room. A value of at least 64 bytes moves to another tier as it is used less, or more. A
-    /// memory limit set earlier has no effect, because the size of the first tier is the limit.
-    /// Needs the feature `tiers`.
+    /// memory limit set earlier has no effect. Needs the feature `tiers`.
     ///
     /// ```
     /// use nearfield::{ByteStrings, OrderedMap, Tier};
@@ -210,6 +210,7 @@ impl MapBuilder<ByteStrings> {
     /// ```
     #[cfg(feature = "tiers")]
     pub fn tiers(self, tiers: impl IntoIterator<Item = crate::Tier>) -> TieredBuilder {
+        // The size of the first tier replaces the memory limit.
         TieredBuilder::new(tiers.into_iter().collect(), self.engine_options)
     }
 

@@ -37,8 +37,9 @@ impl<P: MapPlacement<ByteStrings>> OrderedMap<ByteStrings, P> {
     pub fn prefix(&self, prefix: &[u8]) -> MapRange<'_, ByteStrings, P> {
         // The upper bound is the prefix without its trailing bytes of 255, and with one added to
         // the last byte that remains.
-        let behind = prefix.iter().rposition(|&byte| byte != u8::MAX);
-        let high = match behind {
+        let last = prefix.iter().rposition(|&byte| byte != u8::MAX);
+        let high = match last {
+            // Nothing sorts between the keys of such a prefix and the end.
             None => Bound::Unbounded,
             Some(last) => {
                 let mut high = prefix[..=last].to_vec();

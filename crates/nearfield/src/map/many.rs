@@ -39,7 +39,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
             );
             self.index.execute(&mut batch)?;
             for position in 0..keys.len() {
-                values.push(met(&batch, position)?.map(F::own_value));
+                values.push(found_value(&batch, position)?.map(F::own_value));
             }
         }
         Ok(values)
@@ -93,7 +93,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
             debug_assert_eq!(batch.len(), count, "an entry is one insert");
             self.index.execute(&mut batch)?;
             for position in 0..count {
-                absent += usize::from(met(&batch, position)?.is_none());
+                absent += usize::from(found_value(&batch, position)?.is_none());
             }
         }
     }
@@ -118,6 +118,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
     ) -> Result<usize, OperationError> {
         let mut removed = 0;
         let mut batch = Batch::new();
+        // Removed values are counted only.
         batch.cut_replaced(0);
         // The range goes on by key, so that the removes behind it do not disturb it.
         let mut range = self.range(bounds);
@@ -141,7 +142,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
             debug_assert_eq!(batch.len(), count, "only removes are in the batch");
             self.index.execute(&mut batch)?;
             for position in 0..count {
-                removed += usize::from(met(&batch, position)?.is_some());
+                removed += usize::from(found_value(&batch, position)?.is_some());
             }
         }
     }
@@ -181,7 +182,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
 
 /// Returns the value that a point operation of a batch found.
 #[inline]
-fn met<F: MapForm>(
+fn found_value<F: MapForm>(
     batch: &Batch<F>,
     position: usize,
 ) -> Result<Option<F::Value<'_>>, OperationError> {

@@ -163,7 +163,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
     /// ```
     #[inline]
     pub fn get(&self, key: F::Key<'_>) -> P::Lookup<Option<P::Value<'_>>> {
-        P::answer_lookup(P::get(&self.index, key))
+        P::lookup_result(P::get(&self.index, key))
     }
 
     /// Returns true if the key is present.
@@ -178,7 +178,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
     /// ```
     #[inline]
     pub fn contains_key(&self, key: F::Key<'_>) -> P::Lookup<bool> {
-        P::answer_lookup(P::get(&self.index, key).map(|value| value.is_some()))
+        P::lookup_result(P::get(&self.index, key).map(|value| value.is_some()))
     }
 
     /// Sets the value of a key and returns the previous one, `None` if the key was absent.
@@ -341,7 +341,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
     /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn first(&self) -> P::Read<Option<Entry<F>>> {
-        P::answer(self.end(ScanDirection::Ascending))
+        P::read_result(self.end(ScanDirection::Ascending))
     }
 
     /// Returns the entry with the greatest key, copied.
@@ -352,7 +352,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
     /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn last(&self) -> P::Read<Option<Entry<F>>> {
-        P::answer(self.end(ScanDirection::Descending))
+        P::read_result(self.end(ScanDirection::Descending))
     }
 
     /// Returns the entry at one end.
@@ -399,6 +399,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
                 return Ok(None);
             };
             // If another thread has removed it meanwhile, another entry is at the end now.
+            // The value is that of the remove, because the scanned one may have been replaced.
             if let Some(value) = self.remove(F::key(&key))? {
                 return Ok(Some((key, value)));
             }
@@ -420,7 +421,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
     /// ```
     pub fn predecessor(&self, key: F::Key<'_>) -> P::Lookup<Option<Entry<F>>> {
         let bounds = (Bound::Unbounded, Bound::Included(key));
-        P::answer_lookup(self.neighbor(key, bounds, ScanDirection::Descending))
+        P::lookup_result(self.neighbor(key, bounds, ScanDirection::Descending))
     }
 
     /// Returns the entry with the least key at or above the given one, copied.
@@ -435,7 +436,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
     /// ```
     pub fn successor(&self, key: F::Key<'_>) -> P::Lookup<Option<Entry<F>>> {
         let bounds = (Bound::Included(key), Bound::Unbounded);
-        P::answer_lookup(self.neighbor(key, bounds, ScanDirection::Ascending))
+        P::lookup_result(self.neighbor(key, bounds, ScanDirection::Ascending))
     }
 
     fn neighbor<'k>(
@@ -466,6 +467,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
     /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn range<'k>(&self, bounds: impl RangeBounds<F::Key<'k>>) -> MapRange<'_, F, P> {
+        // Owned, because each bound moves to the last key read from its end.
         let own = |bound: Bound<&F::Key<'k>>| bound.map(|&key| F::own_key(key));
         MapRange::new(self, own(bounds.start_bound()), own(bounds.end_bound()))
     }
@@ -504,7 +506,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
     /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn len(&self) -> P::Read<usize> {
-        P::answer(P::len(&self.index))
+        P::read_result(P::len(&self.index))
     }
 
     /// Returns true if there is no entry; exact while no thread writes.
@@ -515,7 +517,7 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
     /// ```
     pub fn is_empty(&self) -> P::Read<bool> {
         // One lookup, instead of a count that may need many.
-        P::answer(
+        P::read_result(
             self.end(ScanDirection::Ascending)
                 .map(|entry| entry.is_none()),
         )

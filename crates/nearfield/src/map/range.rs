@@ -169,18 +169,20 @@ impl<F: MapForm, P: MapPlacement<F>> Iterator for MapRange<'_, F, P> {
     type Item = P::Read<Entry<F>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_entry().map(P::answer)
+        self.next_entry().map(P::read_result)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         let read = self.front.len() + self.back.len();
+        // Entries between the bounds are counted when they are read, so there is no upper bound
+        // yet.
         (read, self.exhausted.then_some(read))
     }
 }
 
 impl<F: MapForm, P: MapPlacement<F>> DoubleEndedIterator for MapRange<'_, F, P> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.next_back_entry().map(P::answer)
+        self.next_back_entry().map(P::read_result)
     }
 }
 

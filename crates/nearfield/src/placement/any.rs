@@ -1,8 +1,8 @@
 //! A placement chosen at run time.
 
 use super::{Bounds, Local, MapPlacement, fallible_reads, sealed};
-use crate::answer::always;
 use crate::form::MapForm;
+use crate::read_result::always;
 use nearfield_core::{Batch, OperationError, OrderedIndex, ScanDirection};
 use nearfield_radix::{Entry, RadixIndex};
 use std::fmt::Debug;

@@ -20,6 +20,7 @@ pub(super) fn scan_by_batch<F: MapForm>(
     let (low, low_is_cut) = cut::<F>(low);
     let (high, high_is_cut) = cut::<F>(high);
     let low = match low.as_ref().map(F::key) {
+        // The cut bound may be a key itself, which then lies below the given bound.
         Bound::Included(key) if low_is_cut => Bound::Excluded(key),
         low => low,
     };
@@ -28,6 +29,7 @@ pub(super) fn scan_by_batch<F: MapForm>(
         high => high,
     };
     let mut batch = Batch::new();
+    // No caller asks for more than `CHUNK_MAX` entries, so nothing is cut off.
     let count = u32::try_from(limit).unwrap_or(u32::MAX);
     batch.scan(low, high, count, direction);
     index.execute(&mut batch)?;

@@ -1,8 +1,8 @@
 //! The placement in this machine's memory.
 
 use super::{Bounds, MapPlacement, sealed};
-use crate::answer::always;
 use crate::form::MapForm;
+use crate::read_result::always;
 use nearfield_core::{OrderedIndex, ScanDirection};
 use nearfield_radix::{Entry, RadixIndex};
 use std::convert::Infallible;
@@ -38,13 +38,13 @@ impl<F: MapForm> MapPlacement<F> for Local {
     const CHUNK_MAX: usize = 512;
 
     #[inline]
-    fn answer<T>(result: Result<T, Infallible>) -> T {
+    fn read_result<T>(result: Result<T, Infallible>) -> T {
         always(result)
     }
 
     #[inline]
-    fn answer_lookup<T>(result: Result<T, F::KeyFailure>) -> F::Lookup<T> {
-        F::answer_lookup(result)
+    fn lookup_result<T>(result: Result<T, F::KeyFailure>) -> F::Lookup<T> {
+        F::lookup_result(result)
     }
 
     #[inline]
@@ -99,6 +99,7 @@ impl<F: MapForm> MapPlacement<F> for Local {
             if count < limit && bytes < SCAN_BYTES_MAX {
                 return ControlFlow::Continue(());
             }
+            // Stopped by a limit, so the range may have more entries.
             is_exhausted = false;
             ControlFlow::Break(())
         });

@@ -28,8 +28,8 @@ pub(crate) use pool::ProgramNodes;
 #[cfg(feature = "tiers")]
 pub use tiered::TieredPlacement;
 
-use crate::answer::MapReadResult;
 use crate::form::MapForm;
+use crate::read_result::MapReadResult;
 use nearfield_core::{OperationError, OrderedIndex, ScanDirection};
 use nearfield_radix::Entry;
 use std::fmt::Debug;
@@ -87,9 +87,9 @@ pub trait MapPlacement<F: MapForm>: sealed::SealedPlacement + Sized + Debug + 's
     const CHUNK_MAX: usize = 4096;
 
     #[doc(hidden)]
-    fn answer<T>(result: Result<T, Self::Failure>) -> Self::Read<T>;
+    fn read_result<T>(result: Result<T, Self::Failure>) -> Self::Read<T>;
     #[doc(hidden)]
-    fn answer_lookup<T>(result: Result<T, Self::LookupFailure>) -> Self::Lookup<T>;
+    fn lookup_result<T>(result: Result<T, Self::LookupFailure>) -> Self::Lookup<T>;
     /// Converts the result of a read, unless it has failed.
     #[doc(hidden)]
     fn map<T, U>(read: Self::Read<T>, change: impl FnOnce(T) -> U) -> Self::Read<U>;
@@ -133,12 +133,12 @@ macro_rules! fallible_reads {
         type LookupFailure = OperationError;
 
         #[inline]
-        fn answer<T>(result: Result<T, OperationError>) -> Result<T, OperationError> {
+        fn read_result<T>(result: Result<T, OperationError>) -> Result<T, OperationError> {
             result
         }
 
         #[inline]
-        fn answer_lookup<T>(result: Result<T, OperationError>) -> Result<T, OperationError> {
+        fn lookup_result<T>(result: Result<T, OperationError>) -> Result<T, OperationError> {
             result
         }
 

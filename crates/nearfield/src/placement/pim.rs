@@ -101,6 +101,7 @@ impl Pim {
             usize::MAX => memory_bytes() / SHARE,
             bytes => bytes as u64,
         };
+        // Equal shares, because a module cannot use the memory of another.
         let workers = Workers::start(modules, limit / modules as u64, threads);
         let workers = workers.map_err(|error| OperationError::OutOfMemory {
             what: format!("no thread for modules: {error}"),
@@ -143,8 +144,9 @@ fn memory_bytes() -> u64 {
     (system.totalram as u64).saturating_mul(u64::from(system.mem_unit))
 }
 
-/// Returns the greatest number, because the memory of other systems is not known.
+/// Returns the greatest number of bytes.
 #[cfg(not(target_os = "linux"))]
 fn memory_bytes() -> u64 {
+    // The memory of other systems is not known.
     u64::MAX
 }

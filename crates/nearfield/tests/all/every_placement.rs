@@ -21,8 +21,8 @@ const CALLS: usize = 400;
 
 /// Returns the value of a read, of any placement.
 #[track_caller]
-fn read<T>(answer: impl MapReadResult<T>) -> T {
-    answer.into_result().expect("the placement replies")
+fn read<T>(result: impl MapReadResult<T>) -> T {
+    result.into_result().expect("the placement replies")
 }
 
 /// A map and the model of its expected contents.
@@ -79,11 +79,11 @@ impl<F: MapForm + SampleForm, P: MapPlacement<F>> ModelCheckedMap<'_, F, P> {
                 }
             }
             6 => {
-                let met = self.map.modify(k, |current| {
+                let old = self.map.modify(k, |current| {
                     assert_eq!(current.map(F::own_value), present);
                     value.clone()
                 });
-                assert_eq!(met, Ok(present.clone()));
+                assert_eq!(old, Ok(present.clone()));
                 self.model.insert(key, value);
             }
             7 => {
@@ -161,9 +161,9 @@ impl<F: MapForm + SampleForm, P: MapPlacement<F>> ModelCheckedMap<'_, F, P> {
         self.model.extend(entries.iter().cloned());
         let inserted = self.map.insert_many(&lent);
         assert_eq!(inserted, Ok(self.model.len() - before));
-        let asked: Vec<_> = (0..20).map(|_| self.key()).collect();
-        let lent: Vec<_> = asked.iter().map(F::key).collect();
-        let values = asked.iter().map(|key| self.model.get(key).cloned());
+        let lookups: Vec<_> = (0..20).map(|_| self.key()).collect();
+        let lent: Vec<_> = lookups.iter().map(F::key).collect();
+        let values = lookups.iter().map(|key| self.model.get(key).cloned());
         assert_eq!(self.map.get_many(&lent), Ok(values.collect()));
     }
 

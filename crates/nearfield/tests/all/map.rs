@@ -40,7 +40,7 @@ fn a_value_stays_while_it_is_held() {
 
 /// Readers check that a value stays intact while they hold it, although it is overwritten.
 #[test]
-fn held_values_are_whole_beside_writers() {
+fn held_values_stay_whole_during_writes() {
     let map = OrderedMap::<ByteStrings>::new().expect("address space");
     let keys = ByteStrings::keys(ByteKeys::Words, 50, &mut keys::random(1));
     let done = AtomicBool::new(false);
@@ -109,7 +109,7 @@ fn keys_that_are_too_long_are_refused_everywhere() {
 }
 
 #[test]
-fn many_at_once_do_what_one_at_a_time_does() {
+fn methods_for_many_keys_equal_single_calls() {
     let mut random = keys::random(3);
     let keys = ByteStrings::keys(ByteKeys::Random, 10_000, &mut random);
     let values: Vec<_> = keys
@@ -125,20 +125,20 @@ fn many_at_once_do_what_one_at_a_time_does() {
     assert_eq!(map.insert_many(&entries), Ok(keys.len()));
     assert_eq!(map.insert_many(&entries), Ok(0));
     let model: BTreeMap<_, _> = entries.iter().copied().collect();
-    let asked: Vec<&[u8]> = keys
+    let lookups: Vec<&[u8]> = keys
         .iter()
         .map(|key| &key[..])
         .chain([&b"absent here"[..]])
         .collect();
-    let expected: Vec<_> = asked
+    let expected: Vec<_> = lookups
         .iter()
         .map(|key| model.get(key).map(|value| value.to_vec()))
         .collect();
-    assert_eq!(map.get_many(&asked), Ok(expected));
+    assert_eq!(map.get_many(&lookups), Ok(expected));
 }
 
 #[test]
-fn an_update_says_what_it_has_met() {
+fn an_update_returns_the_differing_value() {
     let map = OrderedMap::<ByteStrings>::new().expect("address space");
     let current = |value: &[u8]| UpdateOutcome::Differs {
         current: Some(value.to_vec()),
@@ -158,7 +158,7 @@ fn an_update_says_what_it_has_met() {
 }
 
 #[test]
-fn a_builder_passes_on_what_it_was_given() {
+fn a_builder_applies_its_limit_and_options() {
     let options = EngineOptions {
         combine: Combine::Never,
         ..EngineOptions::default()

@@ -107,7 +107,7 @@ fn callers_at_once_can_be_ordered() {
 }
 
 #[test]
-fn what_has_no_room_is_refused_and_the_rest_stays() {
+fn entries_without_room_are_refused_and_others_stay() {
     let pim = Pim::workers().threads(2).modules_per_thread(1);
     let map = WordMap::builder().memory_limit(1 << 16).pim(pim.clone());
     let map = map.build().expect("threads");

@@ -131,11 +131,11 @@ fn meets_stable_keys_once<F: MapForm + SampleForm>(kind: F::Kind, count: usize) 
             let backwards = [0.0, 1.0, 0.5][round % 3];
             loop {
                 let is_back = random.random_bool(backwards);
-                let met = match is_back {
+                let next = match is_back {
                     true => range.next_back(),
                     false => range.next(),
                 };
-                let Some(entry) = met else { break };
+                let Some(entry) = next else { break };
                 assert!(F::open(F::value(&entry.1)).is_some(), "a torn value");
                 if is_back {
                     back.push(entry)

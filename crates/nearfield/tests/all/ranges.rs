@@ -52,13 +52,13 @@ where
         let mut range = range(bounds);
         let backwards = [0.0, 0.5, 1.0, 0.1][round % 4];
         loop {
-            let (met, expected) = match random.random_bool(backwards) {
+            let (found, expected) = match random.random_bool(backwards) {
                 true => (range.next_back(), expected.next_back()),
                 false => (range.next(), expected.next()),
             };
             let expected = expected.map(|(key, value)| (key.clone(), value.clone()));
-            assert_eq!(met, expected, "{} keys, {bounds:?}", model.len());
-            if met.is_none() {
+            assert_eq!(found, expected, "{} keys, {bounds:?}", model.len());
+            if found.is_none() {
                 break;
             }
         }

@@ -217,7 +217,7 @@ fn more_than_the_memory_takes_lies_in_the_other_tiers_and_nothing_is_lost() {
 }
 
 #[test]
-fn when_all_tiers_are_full_writes_are_refused_and_removes_make_room() {
+fn full_tiers_refuse_writes_until_removes_make_room() {
     let tiers = [Tier::memory(1 << 20), Tier::compressed(1 << 20)];
     let map = OrderedMap::<ByteStrings>::builder()
         .tiers(tiers)
@@ -239,7 +239,7 @@ fn when_all_tiers_are_full_writes_are_refused_and_removes_make_room() {
 }
 
 #[test]
-fn what_is_used_most_comes_into_memory() {
+fn the_most_used_values_are_promoted_to_memory() {
     let folder = tempfile::tempdir().expect("a folder");
     let map = map(&folder, 2 << 20, 64 << 20);
     let key = |number: u32| number.to_be_bytes();

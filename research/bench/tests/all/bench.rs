@@ -59,7 +59,7 @@ fn peers(rows: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn bad_flags_are_refused_with_their_name_and_what_is_allowed() {
+fn bad_flags_are_refused_with_name_and_allowed_values() {
     let bad = [
         (["--threads", "0"], "--threads", "1 to 1024"),
         (["--batch", "0"], "--batch", "1 to 16777216"),
@@ -160,7 +160,7 @@ fn a_sweep_fills_the_reports() {
 }
 
 #[test]
-fn two_threads_leave_out_who_cannot_share() {
+fn contestants_that_cannot_share_are_skipped_for_two_threads() {
     let folder = BenchTestFolder::new("threads");
     let report = folder.file("report.json");
     let peers_flag = "congee,blart,ferntree,masstree,scc,crossbeam-skiplist,papaya,dashmap";
@@ -258,7 +258,7 @@ fn wait_until(mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn an_interrupted_run_leaves_a_valid_report_of_what_was_measured() {
+fn an_interrupted_run_leaves_a_valid_report_of_the_finished_measurements() {
     let folder = BenchTestFolder::new("interrupt");
     let path = folder.file("report.json");
     let flags = ["--count", "1k,4M", "--peers", "btreemap", "--json", &path];

@@ -54,7 +54,7 @@ fn every_workload_is_printed_and_written() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused() {
+fn bad_flags_are_refused() {
     for (arguments, code, named) in [
         (&["--batch", "0"][..], 2, "--batch"),
         (&["--seconds=-1"][..], 2, "--seconds"),

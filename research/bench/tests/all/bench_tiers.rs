@@ -51,7 +51,7 @@ fn all_tables_are_printed_and_written() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused() {
+fn bad_flags_are_refused() {
     for (arguments, code, named) in [
         (&["--depth", "0"][..], 2, "--depth"),
         (&["--values", "/no/such/file"][..], 1, "/no/such/file"),

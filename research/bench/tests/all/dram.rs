@@ -114,7 +114,7 @@ fn options_change_the_results() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_name_the_wrong_line_or_parameter() {
     let folder = DramTestFolder::new("wrong");
     let fails = |trace: &[u8], arguments: &[&str]| {
         let trace = folder.file("a.trace", trace);

@@ -86,7 +86,7 @@ fn a_trace_of_ones_own_is_walked_and_a_wrong_line_is_named() {
 }
 
 #[test]
-fn what_cannot_be_drawn_is_refused() {
+fn unknown_figures_and_bad_flags_are_refused() {
     for (arguments, named) in [
         (&["chime", "99"][..], "\"99\""),
         (&["chime", "--count", "5"][..], "--count is 5"),

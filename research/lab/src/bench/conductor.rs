@@ -78,7 +78,7 @@ impl<'c> Conductor<'c> {
                     limits.clear();
                     LoadedKeySet {
                         keys: table.keys.generate(table.count, SEED)?,
-                        seats: Vec::new(),
+                        maps: Vec::new(),
                     }
                 }
             };
@@ -86,6 +86,8 @@ impl<'c> Conductor<'c> {
             if self.starter.interrupt.is_raised() {
                 return Ok(Completion::Interrupted);
             }
+            // The limit is one random cache line for each operation. Loads and scans have no such
+            // bound.
             if table.mix != Mix::Load && table.mix.shares().scan == 0 {
                 observe(ConductorEvent::Step(
                     "measuring the machine's limit".to_owned(),
@@ -120,7 +122,7 @@ impl<'c> Conductor<'c> {
         let mut result = TableResult::of(table, stage.keys.len());
         if table.mix == Mix::Load {
             // Maps that are still loaded would take the memory of those that are measured.
-            stage.seats.clear();
+            stage.maps.clear();
             self.loads(&stage.keys, &mut result, observe);
             return Ok(result);
         }
@@ -132,7 +134,7 @@ impl<'c> Conductor<'c> {
         .measure(stage, &mut result, observe);
         // Another table would find keys that it is about to insert.
         if table.mix.shares().insert > 0 {
-            stage.seats.clear();
+            stage.maps.clear();
         }
         Ok(result)
     }
@@ -199,16 +201,17 @@ fn limit_of(known: &mut Vec<Limit>, keys: usize, threads: usize) -> Result<Limit
     Ok(sum)
 }
 
-/// Chooses the number of operations for a table of `keys` keys: enough for a slice of some tenths
-/// of a second, at least a batch, and not more insertions than there are keys for.
+/// Chooses the operations for a table of `keys` keys.
 fn stream_spec(table: &BenchTable, keys: usize) -> StreamSpec {
     let shares = table.mix.shares();
+    // Enough for some tenths of a second.
     let slice = match (shares.scan > 0, keys <= SMALL_KEYS) {
         (true, true) => 40_000,
         (true, false) => 100_000,
         (false, true) => 500_000,
         (false, false) => 1_000_000,
     };
+    // A slice has at least one whole batch.
     let operations = slice.max(table.batch) * PARTS * table.threads;
     // One operation in twenty inserts, so this holds out less than half of the keys.
     let insertable = if shares.insert > 0 {

@@ -156,7 +156,7 @@ impl FromStr for BenchContestant {
         BenchContestant::all()
             .find(|contestant| contestant.name() == text)
             .ok_or_else(|| LabError::UnknownName {
-                what: "peer",
+                subject: "peer",
                 given: shortened(text),
                 allowed: ALLOWED,
             })

@@ -21,18 +21,18 @@ pub(super) struct LoadedContestant {
 /// The present key set and the maps that hold it.
 pub(super) struct LoadedKeySet {
     pub(super) keys: KeySet,
-    pub(super) seats: Vec<LoadedContestant>,
+    pub(super) maps: Vec<LoadedContestant>,
 }
 
 impl LoadedKeySet {
     /// Finds the contestant's map with the first `loaded` keys.
-    pub(super) fn seat(
+    pub(super) fn map_of(
         &self,
         contestant: BenchContestant,
         loaded: usize,
     ) -> Option<&LoadedContestant> {
-        let mut seats = self.seats.iter();
-        seats.find(|seat| (seat.contestant, seat.loaded) == (contestant, loaded))
+        let mut maps = self.maps.iter();
+        maps.find(|map| (map.contestant, map.loaded) == (contestant, loaded))
     }
 }
 
@@ -43,9 +43,8 @@ pub(super) struct Starter<'c> {
 }
 
 impl Starter<'_> {
-    /// Starts a process for each contestant and makes all of them load the first `loaded` keys at
-    /// the same time; only memory is measured meanwhile.
-    pub(super) fn seat_all(
+    /// Starts a process for each contestant and makes all of them load the first `loaded` keys.
+    pub(super) fn load_all(
         &self,
         contestants: &[BenchContestant],
         keys: &KeySet,
@@ -56,13 +55,14 @@ impl Starter<'_> {
             threads: 1,
             batch: LOAD_BATCH,
         };
-        // Each gets its order before the first reply is awaited, so that all load at once.
+        // Each gets its order before the first reply is awaited, so that all load at once. Only
+        // memory is measured meanwhile.
         let loading: Vec<_> = contestants
             .iter()
             .map(|&contestant| {
                 let started = self.start(contestant, keys);
                 let process = started.and_then(|mut process| {
-                    process.tell(&order, |_| Ok(()))?;
+                    process.send(&order, |_| Ok(()))?;
                     Ok(process)
                 });
                 (contestant, process)
@@ -70,8 +70,8 @@ impl Starter<'_> {
             .collect();
         let finish =
             |(contestant, process): (BenchContestant, Result<ContestantProcess, String>)| {
-                let seat = process.and_then(|mut process| {
-                    let memory = loaded_answer(process.hear()?)?.1;
+                let map = process.and_then(|mut process| {
+                    let memory = loaded_reply(process.receive()?)?.1;
                     Ok(LoadedContestant {
                         contestant,
                         process,
@@ -79,7 +79,7 @@ impl Starter<'_> {
                         loaded,
                     })
                 });
-                (contestant, seat)
+                (contestant, map)
             };
         loading.into_iter().map(finish).collect()
     }
@@ -93,7 +93,7 @@ impl Starter<'_> {
         batch: usize,
     ) -> Result<(SliceSpeed, LoadMemoryGrowth), String> {
         let mut process = self.start(contestant, keys)?;
-        loaded_answer(process.ask(&ContestantOrder::Load {
+        loaded_reply(process.exchange(&ContestantOrder::Load {
             loaded: keys.len(),
             threads,
             batch,
@@ -108,10 +108,10 @@ impl Starter<'_> {
         let mut process = ContestantProcess::start((self.command)(), self.interrupt)
             .map_err(|error| format!("cannot be started: {error}"))?;
         let order = keys_order(contestant.name(), keys);
-        process.tell(&order, |target| write_keys(target, keys))?;
-        match process.hear()? {
+        process.send(&order, |target| write_keys(target, keys))?;
+        match process.receive()? {
             ContestantReply::Ready => Ok(process),
-            answer => Err(unexpected_reply(&answer)),
+            reply => Err(unexpected_reply(&reply)),
         }
     }
 }
@@ -119,16 +119,16 @@ impl Starter<'_> {
 /// Operations in a batch while loading for mixes other than `load`.
 const LOAD_BATCH: usize = 4096;
 
-fn loaded_answer(answer: ContestantReply) -> Result<(SliceSpeed, LoadMemoryGrowth), String> {
-    match answer {
+fn loaded_reply(reply: ContestantReply) -> Result<(SliceSpeed, LoadMemoryGrowth), String> {
+    match reply {
         ContestantReply::Loaded { slice, memory } => Ok((slice, memory)),
-        answer => Err(unexpected_reply(&answer)),
+        reply => Err(unexpected_reply(&reply)),
     }
 }
 
 /// Formats the error for a reply of the wrong kind.
-pub(super) fn unexpected_reply(answer: &ContestantReply) -> String {
-    format!("unexpected reply: {answer:?}")
+pub(super) fn unexpected_reply(reply: &ContestantReply) -> String {
+    format!("unexpected reply: {reply:?}")
 }
 
 /// Estimates the memory that a contestant takes for `keys` keys of `key_bytes` bytes together and

@@ -23,25 +23,25 @@ use std::io::{self, BufRead, Write};
 pub fn serve() -> io::Result<()> {
     // A load takes long. If the conductor died, this process would run on unnoticed.
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    obey_all(io::stdin().lock(), io::stdout().lock())
+    serve_orders(io::stdin().lock(), io::stdout().lock())
 }
 
-fn obey_all(mut orders: impl BufRead, mut answers: impl Write) -> io::Result<()> {
+fn serve_orders(mut orders: impl BufRead, mut replies: impl Write) -> io::Result<()> {
     let mut runner = None;
     while let Some(order) = read_line(&mut orders)? {
-        let answer = obey(order, &mut orders, &mut runner)?;
-        write_line(&mut answers, &answer)?;
-        answers.flush()?;
+        let reply = execute(order, &mut orders, &mut runner)?;
+        write_line(&mut replies, &reply)?;
+        replies.flush()?;
     }
     Ok(())
 }
 
-fn obey(
+fn execute(
     order: ContestantOrder,
     source: &mut impl BufRead,
     runner: &mut Option<Box<dyn ContestantRunner>>,
 ) -> io::Result<ContestantReply> {
-    let answer = match (order, runner) {
+    let reply = match (order, runner) {
         (
             ContestantOrder::Keys {
                 contestant,
@@ -111,7 +111,7 @@ fn obey(
         (order, None) => Err(format!("no keys yet for {order:?}")),
     };
     // A refusal is a reply, too: the conductor reports it with the table.
-    Ok(answer.unwrap_or_else(|reason| ContestantReply::Refused { reason }))
+    Ok(reply.unwrap_or_else(|reason| ContestantReply::Refused { reason }))
 }
 
 fn become_contestant(
@@ -224,7 +224,7 @@ mod tests {
             write_line(&mut pipe, &order).unwrap();
         }
         let mut said = Vec::new();
-        obey_all(&pipe[..], &mut said).unwrap();
+        serve_orders(&pipe[..], &mut said).unwrap();
         let mut said = &said[..];
         std::iter::from_fn(|| read_line(&mut said).unwrap()).collect()
     }
@@ -271,12 +271,12 @@ mod tests {
             },
         )
         .unwrap();
-        obey_all(&pipe[..], &mut said).unwrap();
-        let answer = read_line::<ContestantReply>(&mut &said[..]).unwrap();
+        serve_orders(&pipe[..], &mut said).unwrap();
+        let reply = read_line::<ContestantReply>(&mut &said[..]).unwrap();
         assert!(
-            matches!(answer, Some(ContestantReply::Refused { .. })),
-            "{answer:?}"
+            matches!(reply, Some(ContestantReply::Refused { .. })),
+            "{reply:?}"
         );
-        assert!(obey_all(&b"hello\n"[..], Vec::new()).is_err());
+        assert!(serve_orders(&b"hello\n"[..], Vec::new()).is_err());
     }
 }

@@ -11,8 +11,7 @@ pub(super) enum ContestantKeys {
 }
 
 impl ContestantKeys {
-    /// Reads keys that [`write_keys`](super::wire::write_keys) has written. Allocates the final
-    /// size at once, so that no freed memory is left that a map could grow into unnoticed.
+    /// Reads keys that [`write_keys`](super::wire::write_keys) has written.
     pub(super) fn read(
         source: &mut impl Read,
         form: KeyForm,
@@ -22,8 +21,11 @@ impl ContestantKeys {
         if form == KeyForm::Words {
             return read_words(source, count).map(ContestantKeys::Words);
         }
+        // Final sizes at once: a map could grow unnoticed into memory that a growing vector has
+        // freed.
         let mut text = vec![0; bytes];
         source.read_exact(&mut text)?;
+        // Keys live as long as the process, because maps may refer to them.
         let text: &'static [u8] = text.leak();
         let mut strings = Vec::with_capacity(count);
         strings.extend(

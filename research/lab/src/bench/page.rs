@@ -51,12 +51,13 @@ pub(super) fn page(report: &BenchReport, results: &[TableResult]) -> String {
     )
 }
 
-/// Draws a bar for each rate of a table, without the limit if it would flatten the others.
+/// Draws a bar for each rate of a table.
 fn chart(result: &TableResult) -> String {
     let is_map = |row: &Row| row.peer != LIMIT;
     let maps = result.rates().filter(|(row, _)| is_map(row));
     let most = maps.map(|(_, rate)| rate).fold(0.0, f64::max);
     let bars = result.rates().map(|(row, rate)| (&*row.peer, rate));
+    // A limit of several times the best rate would flatten all other bars.
     let bars: Vec<(&str, f64)> = bars
         .filter(|&(name, rate)| name != LIMIT || rate < most * 4.0)
         .collect();

@@ -151,9 +151,9 @@ impl BenchPlan {
 }
 
 fn check(request: &BenchRequest) -> Result<(), LabError> {
-    let within = |what, given: u64, max: u64| match given {
+    let within = |subject, given: u64, max: u64| match given {
         _ if (1..=max).contains(&given) => Ok(()),
-        _ => Err(out_of_range(what, given, format!("1 to {max}"))),
+        _ => Err(out_of_range(subject, given, format!("1 to {max}"))),
     };
     request
         .threads
@@ -195,9 +195,9 @@ fn check(request: &BenchRequest) -> Result<(), LabError> {
     Ok(())
 }
 
-fn out_of_range(what: &'static str, given: u64, allowed: String) -> LabError {
+fn out_of_range(subject: &'static str, given: u64, allowed: String) -> LabError {
     LabError::OutOfRange {
-        what,
+        subject,
         given: given.to_string(),
         allowed,
     }
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_cannot_are_skipped_with_a_reason() {
+    fn unsuitable_contestants_are_skipped_with_a_reason() {
         let skipped = |request: &BenchRequest| -> Vec<&'static str> {
             let table = BenchPlan::new(request).unwrap().tables.remove(0);
             assert_eq!(
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_numbers_name_their_flag_and_what_is_allowed() {
+    fn absurd_numbers_name_their_flag_and_its_range() {
         let refused = |request: BenchRequest| BenchPlan::new(&request).unwrap_err().to_string();
         let batch = refused(BenchRequest {
             batches: vec![100_000_000],

@@ -25,17 +25,17 @@ pub(super) struct ContestantProcess {
     child: Child,
     pid: Pid,
     orders: BufWriter<ChildStdin>,
-    answers: BufReader<ChildStdout>,
-    complaints: Option<JoinHandle<String>>,
+    replies: BufReader<ChildStdout>,
+    error_output: Option<JoinHandle<String>>,
     interrupt: Interrupt,
 }
 
 impl ContestantProcess {
-    /// Starts `command`, in a process group of its own so that a Ctrl-C reaches only the
-    /// conductor, and with huge pages on the allocator.
+    /// Starts `command` with huge pages on the allocator.
     pub(super) fn start(mut command: Command, interrupt: &Interrupt) -> io::Result<Self> {
         command
             .env("MIMALLOC_ALLOW_LARGE_OS_PAGES", "1")
+            // A Ctrl-C reaches only the conductor.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -45,18 +45,18 @@ impl ContestantProcess {
         interrupt.enter(pid);
         let missing = || io::Error::other("a pipe is missing");
         let orders = child.stdin.take().ok_or_else(missing)?;
-        let answers = child.stdout.take().ok_or_else(missing)?;
+        let replies = child.stdout.take().ok_or_else(missing)?;
         // A full pipe would block the process, so a thread reads it all the time.
-        let complaints = child
+        let error_output = child
             .stderr
             .take()
-            .map(|stderr| thread::spawn(|| last_words(stderr)));
+            .map(|stderr| thread::spawn(|| last_message(stderr)));
         Ok(ContestantProcess {
             child,
             pid,
             orders: BufWriter::with_capacity(BUFFER_BYTES, orders),
-            answers: BufReader::new(answers),
-            complaints,
+            replies: BufReader::new(replies),
+            error_output,
             interrupt: interrupt.clone(),
         })
     }
@@ -65,7 +65,7 @@ impl ContestantProcess {
     ///
     /// # Errors
     /// The way in which the process ended.
-    pub(super) fn tell(
+    pub(super) fn send(
         &mut self,
         order: &ContestantOrder,
         block: impl FnOnce(&mut BufWriter<ChildStdin>) -> io::Result<()>,
@@ -73,46 +73,48 @@ impl ContestantProcess {
         let sent = write_line(&mut self.orders, order)
             .and_then(|()| block(&mut self.orders))
             .and_then(|()| self.orders.flush());
-        sent.map_err(|error| self.obituary(&error))
+        sent.map_err(|error| self.describe_end(&error))
     }
 
     /// Waits for the reply to the last order, for up to [`PATIENCE`].
     ///
     /// # Errors
     /// The way in which the process ended, or its reason for a refusal.
-    pub(super) fn hear(&mut self) -> Result<ContestantReply, String> {
-        if let Err(error) = self.await_answer() {
+    pub(super) fn receive(&mut self) -> Result<ContestantReply, String> {
+        if let Err(error) = self.await_reply() {
             // A process that hangs would never end by itself.
             let _ = self.child.kill();
             return Err(error.to_string());
         }
-        match read_line(&mut self.answers) {
+        match read_line(&mut self.replies) {
             Ok(Some(ContestantReply::Refused { reason })) => Err(reason),
-            Ok(Some(answer)) => Ok(answer),
-            Ok(None) => Err(self.obituary(&io::Error::other("no reply"))),
-            Err(error) => Err(self.obituary(&error)),
+            Ok(Some(reply)) => Ok(reply),
+            Ok(None) => Err(self.describe_end(&io::Error::other("no reply"))),
+            Err(error) => Err(self.describe_end(&error)),
         }
     }
 
-    /// Waits until there is something to read. Replies are read whole, so nothing is buffered.
-    fn await_answer(&self) -> io::Result<()> {
-        let pipe = self.answers.get_ref();
+    /// Waits until there is something to read.
+    fn await_reply(&self) -> io::Result<()> {
+        // The pipe suffices, because replies are read whole and leave nothing in the buffer.
+        let pipe = self.replies.get_ref();
         loop {
             match poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(&PATIENCE)) {
                 Ok(0) => {
                     let message = format!("hangs: no reply for {} minutes", PATIENCE.tv_sec / 60);
                     return Err(io::Error::new(io::ErrorKind::TimedOut, message));
                 }
+                // A signal ends the call early.
                 Err(Errno::INTR) => {}
-                answer => return answer.map(drop).map_err(io::Error::from),
+                polled => return polled.map(drop).map_err(io::Error::from),
             }
         }
     }
 
-    /// Calls [`tell`](Self::tell) and [`hear`](Self::hear), for orders without a block.
-    pub(super) fn ask(&mut self, order: &ContestantOrder) -> Result<ContestantReply, String> {
-        self.tell(order, |_| Ok(()))?;
-        self.hear()
+    /// Calls [`send`](Self::send) and [`receive`](Self::receive), for orders without a block.
+    pub(super) fn exchange(&mut self, order: &ContestantOrder) -> Result<ContestantReply, String> {
+        self.send(order, |_| Ok(()))?;
+        self.receive()
     }
 
     fn end(&mut self) -> io::Result<ExitStatus> {
@@ -123,13 +125,17 @@ impl ContestantProcess {
     }
 
     /// Describes how the process ended, after its pipe failed with `error`.
-    fn obituary(&mut self, error: &io::Error) -> String {
+    fn describe_end(&mut self, error: &io::Error) -> String {
         self.interrupt.leave(self.pid);
         // Its output is closed, so it is ending; killing it would hide the cause.
         let status = self.child.wait();
-        let words = self.complaints.take().and_then(|thread| thread.join().ok());
+        let words = self
+            .error_output
+            .take()
+            .and_then(|thread| thread.join().ok());
         let words = words.filter(|words| !words.is_empty());
         let end = match status {
+            // The kernel sends this signal when memory runs out.
             Ok(status) if status.signal() == Some(9) => {
                 "killed, as when memory runs out".to_owned()
             }
@@ -151,7 +157,7 @@ impl Drop for ContestantProcess {
 }
 
 /// Returns the message of a panic, or else the last line, of the standard error of a process.
-fn last_words(stderr: impl Read) -> String {
+fn last_message(stderr: impl Read) -> String {
     let lines = BufReader::new(stderr).split(b'\n').map_while(Result::ok);
     let mut last = String::new();
     let mut panicked = false;
@@ -188,9 +194,9 @@ mod tests {
     };
 
     #[test]
-    fn a_crash_tells_its_status_and_last_words() {
+    fn a_crash_reports_its_status_and_last_message() {
         let error = shell("read line; echo went wrong >&2; exit 3")
-            .ask(&ORDER)
+            .exchange(&ORDER)
             .unwrap_err();
         assert_eq!(error, "exit status: 3: went wrong");
         let panic = "thread 'main' panicked at a.rs:1:1:\nno room\nnote: run with `X`";
@@ -199,17 +205,17 @@ mod tests {
             panic.replace('\'', " ")
         );
         assert_eq!(
-            shell(&script).ask(&ORDER).unwrap_err(),
+            shell(&script).exchange(&ORDER).unwrap_err(),
             "exit status: 101: no room"
         );
     }
 
     #[test]
-    fn a_killed_process_is_told_from_one_that_refuses() {
-        let error = shell("read line; kill -9 $$").ask(&ORDER).unwrap_err();
+    fn a_killed_process_is_distinguished_from_one_that_refuses() {
+        let error = shell("read line; kill -9 $$").exchange(&ORDER).unwrap_err();
         assert!(error.starts_with("killed"), "{error}");
         let script = r#"read line; echo '{"answer":"refused","reason":"too long"}'; read line"#;
-        assert_eq!(shell(script).ask(&ORDER).unwrap_err(), "too long");
+        assert_eq!(shell(script).exchange(&ORDER).unwrap_err(), "too long");
     }
 
     #[test]
@@ -220,7 +226,7 @@ mod tests {
         let mut process = ContestantProcess::start(command, &interrupt).unwrap();
         let raiser = interrupt.clone();
         let thread = thread::spawn(move || raiser.raise());
-        assert!(process.ask(&ORDER).is_err());
+        assert!(process.exchange(&ORDER).is_err());
         thread.join().unwrap();
         assert!(interrupt.is_raised());
     }

@@ -20,35 +20,35 @@ pub(super) fn reading(result: &TableResult) -> String {
         .rates()
         .map(|(row, rate)| (&*row.peer, rate))
         .collect();
-    let is_peer = |(name, _): &&Bar<'_>| *name != LIMIT && !is(name, BenchContestant::is_ours);
+    let is_peer = |(name, _): &&Bar<'_>| *name != LIMIT && !holds(name, BenchContestant::is_ours);
     let mut peers: Vec<Bar<'_>> = bars.iter().filter(is_peer).copied().collect();
     peers.sort_by(|a, b| b.1.total_cmp(&a.1));
     let rate_of = |wanted| bars.iter().find(|bar| bar.0 == wanted).map(|bar| bar.1);
-    let what = what(result.table.mix);
+    let operations = operations_name(result.table.mix);
     let mut line = match rate_of("nearfield") {
-        Some(ours) => about_nearfield(ours, &peers, rate_of(LIMIT), what),
-        None => about_peers(&peers, what),
+        Some(ours) => about_nearfield(ours, &peers, rate_of(LIMIT), operations),
+        None => about_peers(&peers, operations),
     };
-    let restless = result.rows.iter();
-    let restless = restless.filter(|row| row.detail.rate_spread > Some(SPREAD_MAX));
-    let restless: Vec<&str> = restless.map(|row| &*row.peer).collect();
-    if !restless.is_empty() {
-        let restless = restless.join(", ");
-        line.push_str(&format!(" Slices far apart: {restless}; measure again."));
+    let unsteady = result.rows.iter();
+    let unsteady = unsteady.filter(|row| row.detail.rate_spread > Some(SPREAD_MAX));
+    let unsteady: Vec<&str> = unsteady.map(|row| &*row.peer).collect();
+    if !unsteady.is_empty() {
+        let unsteady = unsteady.join(", ");
+        line.push_str(&format!(" Slices far apart: {unsteady}; measure again."));
     }
     line.trim().to_owned()
 }
 
 /// Compares Nearfield with congee, the fastest ordered peer and the limit. `peers` are sorted by
 /// rate.
-fn about_nearfield(ours: f64, peers: &[Bar<'_>], limit: Option<f64>, what: &str) -> String {
+fn about_nearfield(ours: f64, peers: &[Bar<'_>], limit: Option<f64>, operations: &str) -> String {
     let mut parts = Vec::new();
     let ordered = peers
         .iter()
-        .find(|(name, _)| is(name, BenchContestant::is_ordered));
+        .find(|(name, _)| holds(name, BenchContestant::is_ordered));
     let congee = peers.iter().find(|(name, _)| *name == "congee");
     if let Some(first) = congee.or(ordered) {
-        parts.push(compared(ours, first, what));
+        parts.push(compared(ours, first, operations));
         if let Some((best, rate)) = ordered.filter(|best| best.0 != first.0) {
             let ratio = ratio(ours / rate);
             parts.push(format!("{ratio} those of {best}, the fastest ordered peer"));
@@ -65,30 +65,30 @@ fn about_nearfield(ours: f64, peers: &[Bar<'_>], limit: Option<f64>, what: &str)
     }
 }
 
-fn about_peers(peers: &[Bar<'_>], what: &str) -> String {
+fn about_peers(peers: &[Bar<'_>], operations: &str) -> String {
     let [(first, most), .., (last, least)] = peers else {
         return String::new();
     };
     format!(
-        "{first} executes {} the {what} of {last}.",
+        "{first} executes {} the {operations} of {last}.",
         ratio(most / least)
     )
 }
 
-fn compared(ours: f64, (name, rate): &Bar<'_>, what: &str) -> String {
+fn compared(ours: f64, (name, rate): &Bar<'_>, operations: &str) -> String {
     let factor = ours / rate;
     if (1.0 / EQUAL_WITHIN..EQUAL_WITHIN).contains(&factor) {
-        return format!("executes about as many {what} as {name}");
+        return format!("executes about as many {operations} as {name}");
     }
-    format!("executes {} {name}'s {what}", ratio(factor))
+    format!("executes {} {name}'s {operations}", ratio(factor))
 }
 
-/// Returns true if `so` holds for the contestant of this name.
-fn is(name: &str, so: fn(BenchContestant) -> bool) -> bool {
-    name.parse().is_ok_and(so)
+/// Returns true if `property` holds for the contestant of this name.
+fn holds(name: &str, property: fn(BenchContestant) -> bool) -> bool {
+    name.parse().is_ok_and(property)
 }
 
-fn what(mix: Mix) -> &'static str {
+fn operations_name(mix: Mix) -> &'static str {
     let shares = mix.shares();
     match (shares.read, shares.update, shares.insert, shares.scan) {
         (100, ..) => "gets",
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ratios_are_told_in_a_sentence() {
+    fn ratios_are_summarized_in_a_sentence() {
         assert_eq!(
             reading(&result(Mix::YcsbC, [18.2, 2.0, 6.0, 91.0])),
             "Nearfield executes 9.1x congee's gets, 20 % of the machine's limit."

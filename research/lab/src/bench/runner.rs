@@ -108,6 +108,7 @@ impl<S: DigestKey, E: BenchEngine<S>> ContestantRunner for EngineRunner<S, E> {
             run(&mut lane, share(&streams[thread], part, parts), version)
         });
         let rate_mops = self.sum(tallies)?;
+        // Latencies of the warm-up do not count.
         if part == 0 {
             self.durations = Durations::new();
         }
@@ -153,7 +154,7 @@ fn run<L: BenchLane>(
     })
 }
 
-/// Inserts `keys`, converting them in chunks of whole batches while the clock is stopped.
+/// Inserts `keys`, converting them in chunks while the clock is stopped.
 fn load_share<S: DigestKey, E: BenchEngine<S>>(
     lane: &mut E::Lane<'_>,
     keys: &[S],
@@ -162,6 +163,7 @@ fn load_share<S: DigestKey, E: BenchEngine<S>>(
     let mut durations = Durations::new();
     let mut cpu = Duration::ZERO;
     let mut tasks = Vec::new();
+    // A multiple of the batch, so that only the last batch can be short.
     for chunk in keys.chunks(LOAD_CHUNK.next_multiple_of(batch)) {
         tasks.clear();
         for &key in chunk {
@@ -212,18 +214,18 @@ mod tests {
             version: u16,
             _: &mut Durations,
         ) -> Result<u64, String> {
-            let answer = |task: &BenchOperation<u64>| {
+            let value = |task: &BenchOperation<u64>| {
                 (!task.key.is_multiple_of(10)).then(|| task.value(version))
             };
             Ok(tasks
                 .iter()
-                .filter(|task| !task.has_value(answer(task)))
+                .filter(|task| !task.has_value(value(task)))
                 .count() as u64)
         }
     }
 
     #[test]
-    fn wrong_answers_fail_the_slice() {
+    fn wrong_results_fail_the_slice() {
         let mut runner = EngineRunner::new(ForgetfulEngine, (0..1000).collect());
         runner.load(1000, 1, 1).unwrap();
         let good: Vec<Op> = (0..1000).filter(|i| i % 10 > 0).map(Op::Read).collect();

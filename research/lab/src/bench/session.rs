@@ -59,7 +59,7 @@ impl BenchSession {
         let mut progress = MeasurementProgress::new("table", plan.tables.len());
         let mut written = Ok(());
         let completion = conductor.run(plan, &mut |event| match event {
-            ConductorEvent::Step(what) => progress.step(what),
+            ConductorEvent::Step(step) => progress.step(step),
             ConductorEvent::Slice(done, total) => progress.slice(done, total),
             ConductorEvent::Note(note) => progress.aside(|| print(&format!("note: {note}"))),
             ConductorEvent::Table(result) => {
@@ -67,6 +67,7 @@ impl BenchSession {
                 progress.aside(|| print(&format!("{}{}\n", show::render(result), reading(result))));
                 self.report.add(result);
                 self.results.push(result.clone());
+                // After an error the measurement goes on, because its tables are printed as well.
                 if written.is_ok() {
                     written = self.write();
                 }
@@ -103,8 +104,9 @@ impl BenchSession {
     }
 }
 
-/// Prints a line. A reader that has gone away, such as `head`, is no reason to stop: the reports
-/// are still wanted.
+/// Prints a line.
 fn print(line: &str) {
+    // A reader that has gone away, such as `head`, is no reason to stop: the reports are still
+    // wanted.
     let _ = writeln!(io::stdout(), "{line}");
 }

@@ -109,7 +109,7 @@ mod tests {
     use crate::workload::Mix;
 
     #[test]
-    fn a_table_shows_rates_ratios_and_what_is_missing() {
+    fn a_table_shows_rates_ratios_and_missing_contestants() {
         let text = render(&result(Mix::YcsbC, [20.0, 2.0, 6.0, 40.0]));
         let lines: Vec<&str> = text.lines().collect();
         assert!(

@@ -30,22 +30,22 @@ impl ContestantResults {
         }
     }
 
-    /// Calls `act` with the contestant's seat; removes the seat if that fails.
-    pub(super) fn on_seat(
+    /// Calls `act` with the contestant's map; removes the map if that fails.
+    pub(super) fn on_map(
         &mut self,
-        seats: &mut Vec<LoadedContestant>,
+        maps: &mut Vec<LoadedContestant>,
         act: impl FnOnce(&mut LoadedContestant, &mut ContestantResults) -> Result<(), String>,
     ) {
-        let position = seats
+        let position = maps
             .iter()
-            .position(|seat| seat.contestant == self.contestant);
+            .position(|map| map.contestant == self.contestant);
         let (Some(position), None) = (position, &self.failure) else {
             return;
         };
-        if let Err(error) = act(&mut seats[position], self) {
+        if let Err(error) = act(&mut maps[position], self) {
             self.failure = Some(error);
             // After a failure the state of its process is unknown.
-            seats.remove(position);
+            maps.remove(position);
         }
     }
 

@@ -49,7 +49,7 @@ impl TableMeasurement<'_> {
         observe(ConductorEvent::Note(note.to_owned()));
         for contestant in contestants {
             // The memory of the map before is needed for the next.
-            stage.seats.clear();
+            stage.maps.clear();
             self.take_turns(&[contestant], stage, result, observe);
         }
     }
@@ -57,7 +57,7 @@ impl TableMeasurement<'_> {
     /// Estimates the memory that a contestant needs in addition to what it has.
     fn need(&self, contestant: BenchContestant, stage: &LoadedKeySet) -> u64 {
         let operations = self.streams.threads().iter().map(OpStream::len).sum();
-        match stage.seat(contestant, self.streams.loaded()) {
+        match stage.map_of(contestant, self.streams.loaded()) {
             Some(_) => memory_estimate(contestant, 0, 0, operations),
             None => {
                 let keys = &stage.keys;
@@ -78,11 +78,11 @@ impl TableMeasurement<'_> {
             "loading {} keys",
             self.streams.loaded()
         )));
-        let mut tallies = self.seat(contestants, stage);
+        let mut tallies = self.load_missing(contestants, stage);
         for tally in &mut tallies {
-            tally.on_seat(&mut stage.seats, |seat, tally| {
-                tally.memory = Some((seat.memory, seat.loaded));
-                self.give_streams(seat, result.table.batch)
+            tally.on_map(&mut stage.maps, |map, tally| {
+                tally.memory = Some((map.memory, map.loaded));
+                self.give_streams(map, result.table.batch)
             });
         }
         let (mut done, total) = (0, (SLICES + 1) * tallies.len());
@@ -90,7 +90,7 @@ impl TableMeasurement<'_> {
         let Ok(completion) = in_turns(SLICES + 1, &mut tallies, interrupt, |part, tally| {
             observe(ConductorEvent::Slice(done, total));
             done += 1;
-            tally.on_seat(&mut stage.seats, |seat, tally| run_slice(seat, part, tally));
+            tally.on_map(&mut stage.maps, |map, tally| run_slice(map, part, tally));
             Ok::<_, Infallible>(())
         });
         if completion == Completion::Interrupted {
@@ -102,34 +102,34 @@ impl TableMeasurement<'_> {
                 .iter_mut()
                 .filter(|tally| tally.contestant.is_ours())
             {
-                tally.on_seat(&mut stage.seats, count_slice);
+                tally.on_map(&mut stage.maps, count_slice);
             }
         }
         debug_assert!(tallies.iter().all(|tally| tally.rates.len() <= SLICES));
         tallies.into_iter().for_each(|tally| tally.close(result));
     }
 
-    /// Starts and loads the contestants that are not seated yet.
-    fn seat(
+    /// Starts and loads the contestants whose maps are not loaded yet.
+    fn load_missing(
         &self,
         contestants: &[BenchContestant],
         stage: &mut LoadedKeySet,
     ) -> Vec<ContestantResults> {
         let loaded = self.streams.loaded();
         // Streams hit each key, so a map with another number of keys cannot be used again.
-        stage.seats.retain(|seat| seat.loaded == loaded);
+        stage.maps.retain(|map| map.loaded == loaded);
         let missing = contestants
             .iter()
             .copied()
-            .filter(|&c| stage.seat(c, loaded).is_none());
+            .filter(|&c| stage.map_of(c, loaded).is_none());
         let missing: Vec<_> = missing.collect();
         let mut tallies: Vec<ContestantResults> = contestants
             .iter()
             .map(|&c| ContestantResults::of(c))
             .collect();
-        for (contestant, seat) in self.starter.seat_all(&missing, &stage.keys, loaded) {
-            match seat {
-                Ok(seat) => stage.seats.push(seat),
+        for (contestant, map) in self.starter.load_all(&missing, &stage.keys, loaded) {
+            match map {
+                Ok(map) => stage.maps.push(map),
                 Err(error) => {
                     let mut tallies = tallies.iter_mut();
                     if let Some(tally) = tallies.find(|tally| tally.contestant == contestant) {
@@ -141,24 +141,24 @@ impl TableMeasurement<'_> {
         tallies
     }
 
-    fn give_streams(&self, seat: &mut LoadedContestant, batch: usize) -> Result<(), String> {
+    fn give_streams(&self, map: &mut LoadedContestant, batch: usize) -> Result<(), String> {
         let streams = self.streams.threads();
         let lengths = streams.iter().map(OpStream::len).collect();
-        seat.process
-            .tell(&ContestantOrder::Streams { lengths, batch }, |target| {
+        map.process
+            .send(&ContestantOrder::Streams { lengths, batch }, |target| {
                 streams
                     .iter()
                     .try_for_each(|stream| write_words(target, stream.words().iter().copied()))
             })?;
-        match seat.process.hear()? {
+        match map.process.receive()? {
             ContestantReply::Ready => Ok(()),
-            answer => Err(unexpected_reply(&answer)),
+            reply => Err(unexpected_reply(&reply)),
         }
     }
 }
 
 fn run_slice(
-    seat: &mut LoadedContestant,
+    map: &mut LoadedContestant,
     part: usize,
     tally: &mut ContestantResults,
 ) -> Result<(), String> {
@@ -168,7 +168,7 @@ fn run_slice(
         parts: PARTS,
         version: part as u16,
     };
-    match seat.process.ask(&order)? {
+    match map.process.exchange(&order)? {
         ContestantReply::Sliced { slice } if part > 0 => {
             tally.rates.push(slice.rate_mops);
             // The process sums durations since the warm-up, so the last slice has all of them.
@@ -176,13 +176,13 @@ fn run_slice(
             Ok(())
         }
         ContestantReply::Sliced { .. } => Ok(()),
-        answer => Err(unexpected_reply(&answer)),
+        reply => Err(unexpected_reply(&reply)),
     }
 }
 
-fn count_slice(seat: &mut LoadedContestant, tally: &mut ContestantResults) -> Result<(), String> {
+fn count_slice(map: &mut LoadedContestant, tally: &mut ContestantResults) -> Result<(), String> {
     let part = PARTS - 1;
-    match seat.process.ask(&ContestantOrder::Count {
+    match map.process.exchange(&ContestantOrder::Count {
         part,
         parts: PARTS,
         version: part as u16,
@@ -191,6 +191,6 @@ fn count_slice(seat: &mut LoadedContestant, tally: &mut ContestantResults) -> Re
             tally.counts = Some(counts);
             Ok(())
         }
-        answer => Err(unexpected_reply(&answer)),
+        reply => Err(unexpected_reply(&reply)),
     }
 }

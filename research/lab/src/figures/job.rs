@@ -1,6 +1,6 @@
 //! Jobs: the work for figures, in pieces that can run at the same time.
 
-use super::kept::ResultCache;
+use super::result_cache::ResultCache;
 use super::row::Row;
 use crate::error::LabError;
 use crate::harness::Interrupt;
@@ -29,7 +29,7 @@ type Work = Box<dyn FnOnce(&mut RunningJob<'_>) -> Result<(), PointError> + Send
 /// A job that is running.
 pub(super) struct RunningJob<'r> {
     pub interrupt: &'r Interrupt,
-    pub kept: &'r ResultCache,
+    pub results: &'r ResultCache,
     pub rows: Vec<Row>,
     phase_ended: &'r mut dyn FnMut(),
 }
@@ -120,17 +120,17 @@ impl FigureJob {
         format!("figure {}: {}", self.figures.join(", "), self.peer)
     }
 
-    /// Runs the job and returns its rows, including those before an error. `kept` holds the results
-    /// of earlier jobs.
+    /// Runs the job and returns its rows, including those before an error. `results` has those of
+    /// earlier jobs.
     pub(super) fn run(
         self,
         interrupt: &Interrupt,
-        kept: &ResultCache,
+        results: &ResultCache,
         mut phase_ended: impl FnMut(),
     ) -> (Vec<Row>, Result<(), PointError>) {
         let mut run = RunningJob {
             interrupt,
-            kept,
+            results,
             rows: Vec::new(),
             phase_ended: &mut phase_ended,
         };

@@ -9,7 +9,6 @@ mod chime;
 mod claim;
 mod dcart;
 mod job;
-mod kept;
 mod page;
 mod paper;
 #[cfg(test)]
@@ -17,6 +16,7 @@ mod pinned;
 mod pulse;
 mod radar;
 mod report;
+mod result_cache;
 mod row;
 mod scale;
 mod session;

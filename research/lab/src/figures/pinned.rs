@@ -5,8 +5,8 @@
 
 use super::claim::is_stated_by_paper;
 use super::job::FigureJob;
-use super::kept::ResultCache;
 use super::paper::ScaledPaper;
+use super::result_cache::ResultCache;
 use super::row::{ModuleWorkCounts, PaperClaim, Row};
 use super::{AdmScale, DcartScale, PulseScale, chime, radar};
 use crate::harness::Interrupt;
@@ -84,7 +84,7 @@ fn lines(runs: Vec<PinnedRuns>) -> Vec<String> {
     let count = queue.len();
     let queue = Mutex::new(queue.into_iter().enumerate().collect::<VecDeque<_>>());
     let ended = Mutex::new(vec![None; count]);
-    let kept = ResultCache::new(usize::MAX);
+    let results = ResultCache::new(usize::MAX);
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..workers {
@@ -95,7 +95,7 @@ fn lines(runs: Vec<PinnedRuns>) -> Vec<String> {
                         break;
                     };
                     let title = job.title();
-                    let (rows, done) = job.run(&Interrupt::default(), &kept, || {});
+                    let (rows, done) = job.run(&Interrupt::default(), &results, || {});
                     done.unwrap_or_else(|error| panic!("{title}: {error}"));
                     ended.lock().unwrap()[place] = Some((number, rows));
                 }
@@ -143,30 +143,30 @@ fn line_of_row(paper: &str, row: &Row) -> Option<String> {
         (name, _) => format!("{name} {}", digits(detail.x.value)),
     };
     let mut numbers = Vec::new();
-    let mut say = |number: f64, unit: &str| numbers.push(format!("{} {unit}", digits(number)));
-    say(detail.y.value, &detail.y.unit);
+    let mut add = |number: f64, unit: &str| numbers.push(format!("{} {unit}", digits(number)));
+    add(detail.y.value, &detail.y.unit);
     if let Some(rate) = row.rate_mops.filter(|_| detail.y.unit != "Mops") {
-        say(rate, "Mops");
+        add(rate, "Mops");
     }
     if let Some([reads, writes, atomics]) = detail.messages_per_operation {
-        say(reads, "reads");
-        say(writes, "writes");
-        say(atomics, "atomics");
+        add(reads, "reads");
+        add(writes, "writes");
+        add(atomics, "atomics");
     }
     if let Some(bytes) = detail.bytes_per_operation {
-        say(bytes, "bytes");
+        add(bytes, "bytes");
     }
     if let Some(work) = &detail.work {
         let ModuleWorkCounts {
             copies,
             rounds,
-            moved_bytes: [there, back],
+            moved_bytes: [to_modules, from_modules],
             ..
         } = *work;
-        say(rounds, "rounds");
-        say(copies, "copies");
-        say(there, "bytes there");
-        say(back, "bytes back");
+        add(rounds, "rounds");
+        add(copies, "copies");
+        add(to_modules, "bytes there");
+        add(from_modules, "bytes back");
     }
     let (figure, panel, peer) = (&detail.figure, &detail.panel, &row.peer);
     let numbers = numbers.join(", ");
@@ -242,7 +242,7 @@ fn pinned_figures_show_a_constant_that_has_changed() {
 }
 
 #[test]
-fn lines_that_come_or_go_or_change_are_told() {
+fn lines_that_come_or_go_or_change_are_reported() {
     let lines = |all: &[&str]| all.iter().map(|&line| line.to_owned()).collect::<Vec<_>>();
     let before = lines(&["a | x | 1.000", "a | y | 2.000", "a | z | 3.000"]);
     let after = lines(&["a | x | 1.000", "a | y | 2.001", "a | w | 3.000"]);

@@ -80,8 +80,9 @@ impl ModuleSystemModel {
         const EACH: u64 = 1 << 20;
         let moved = [EACH; MODULES];
         // The fixed cost of a transfer has a field of its own.
-        let rate = |way| {
-            let seconds = (parameters.transfer(way, &moved) - parameters.transfer).as_seconds();
+        let rate = |direction| {
+            let seconds =
+                (parameters.transfer(direction, &moved) - parameters.transfer).as_seconds();
             (MODULES as u64 * EACH) as f64 / seconds
         };
         let dma = &parameters.dma;

@@ -1,10 +1,10 @@
 //! One call of `nearfield-bench figures`, from the request to the last report.
 
 use super::job::{FigureJob, PointError};
-use super::kept::ResultCache;
 use super::page;
 use super::paper::Title;
 use super::report::FigureReport;
+use super::result_cache::ResultCache;
 use super::row::{MissingFigurePoint, Row};
 use super::scale::PaperScale;
 use super::show;
@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock, mpsc};
 
 /// The most bytes of results that jobs keep for later jobs.
-const KEPT_BYTES_MAX: usize = 1 << 30;
+const RESULT_BYTES_MAX: usize = 1 << 30;
 
 /// A request: figures of a paper, at a scale.
 pub struct FigureRequest {
@@ -42,7 +42,7 @@ impl FigureRequest {
         for name in names {
             if name.is_empty() || !figures.iter().any(|figure| is_named(figure, name)) {
                 return Err(LabError::UnknownName {
-                    what: "figure",
+                    subject: "figure",
                     given: shortened(name),
                     allowed: scale.paper().allowed(),
                 });
@@ -116,7 +116,7 @@ impl FigureSession {
         let waiting = Queue {
             jobs: Mutex::new(waiting),
             alone: RwLock::new(()),
-            kept: ResultCache::new(KEPT_BYTES_MAX),
+            results: ResultCache::new(RESULT_BYTES_MAX),
         };
         let (sender, news) = mpsc::channel();
         std::thread::scope(|scope| {
@@ -136,7 +136,7 @@ impl FigureSession {
                     self.write(&report)?;
                 }
                 match news.recv() {
-                    Ok(News::Begins(what)) => progress.step(what),
+                    Ok(News::Begins(title)) => progress.step(title),
                     Ok(News::Phase) => progress.part(),
                     Ok(News::Ends(number, rows, done)) => board.end(number, rows, done),
                     Err(mpsc::RecvError) => break,
@@ -180,7 +180,7 @@ struct Queue {
     jobs: Mutex<VecDeque<(usize, FigureJob)>>,
     /// Lock that a job which must run alone holds for writing, and any other for reading.
     alone: RwLock<()>,
-    kept: ResultCache,
+    results: ResultCache,
 }
 
 impl Queue {
@@ -200,14 +200,14 @@ fn work(queue: &Queue, interrupt: &Interrupt, sender: &mpsc::Sender<News>) {
         let _alone = job
             .alone
             .then(|| queue.alone.write().unwrap_or_else(PoisonError::into_inner));
-        let _beside =
+        let _shared =
             (!job.alone).then(|| queue.alone.read().unwrap_or_else(PoisonError::into_inner));
         // The receiver is gone if the reports cannot be written.
         let _ = sender.send(News::Begins(job.title()));
         let phase = || {
             let _ = sender.send(News::Phase);
         };
-        let (rows, done) = job.run(interrupt, &queue.kept, phase);
+        let (rows, done) = job.run(interrupt, &queue.results, phase);
         if sender.send(News::Ends(number, rows, done)).is_err() {
             return;
         }

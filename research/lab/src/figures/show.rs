@@ -37,10 +37,10 @@ pub(super) fn figure(figure: Title, report: &FigureReport) -> String {
         }
         text.push_str(&format!("{}\n", table(&rows)));
     }
-    let omitted = |what, list: &[MissingFigurePoint]| {
+    let omitted = |label, list: &[MissingFigurePoint]| {
         let mut lines: Vec<String> = Vec::new();
         for entry in list.iter().filter(|entry| entry.figure == figure.name) {
-            let line = format!("{what}: {}: {}\n", entry.peer, entry.reason);
+            let line = format!("{label}: {}: {}\n", entry.peer, entry.reason);
             // Several jobs of a contender may fail alike.
             if !lines.contains(&line) {
                 lines.push(line);
@@ -103,8 +103,8 @@ pub(super) fn table(rows: &[&Row]) -> String {
         column("hops", |row| Some(rate(row.detail.work.as_ref()?.hops))),
         column("copies", |row| Some(rate(row.detail.work.as_ref()?.copies))),
         column("moved bytes", |row| {
-            let [there, back] = row.detail.work.as_ref()?.moved_bytes;
-            Some(rate(there + back))
+            let [to_modules, from_modules] = row.detail.work.as_ref()?.moved_bytes;
+            Some(rate(to_modules + from_modules))
         }),
         column("fullest/mean", |row| {
             Some(format!("{:.2}", row.detail.work.as_ref()?.imbalance))

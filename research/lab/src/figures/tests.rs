@@ -33,7 +33,7 @@ fn run_at(
 }
 
 #[test]
-fn every_figure_has_points_or_says_why_not() {
+fn every_figure_has_points_or_a_reason_for_their_absence() {
     let (report, completion, printed) = run(&[], &Interrupt::default());
     assert_eq!(completion, Completion::Finished);
     assert!(
@@ -115,7 +115,7 @@ fn tiny_radar() -> PaperScale {
 }
 
 #[test]
-fn every_figure_of_modules_has_points_or_says_why_not() {
+fn every_figure_of_modules_has_points_or_a_reason_for_their_absence() {
     let (report, completion, printed) = run_at(tiny_radar(), &[], &Interrupt::default());
     assert_eq!(completion, Completion::Finished);
     assert!(report.failed.is_empty(), "{:?}", report.failed);
@@ -240,7 +240,7 @@ fn of_the_schema_of_modules(report: &FigureReport) {
 }
 
 #[test]
-fn what_is_counted_of_modules_is_the_same_again() {
+fn a_seed_gives_the_same_points_of_modules_again() {
     let again = || {
         run_at(tiny_radar(), &["load", "8", "13"], &Interrupt::default())
             .0
@@ -252,7 +252,7 @@ fn what_is_counted_of_modules_is_the_same_again() {
 }
 
 #[test]
-fn an_interrupt_leaves_what_is_there_of_modules() {
+fn an_interrupt_before_the_first_job_leaves_an_empty_report_of_modules() {
     interrupted(tiny_radar(), &["10", "cpu"]);
 }
 
@@ -266,7 +266,7 @@ fn a_seed_gives_the_same_points_again() {
 }
 
 #[test]
-fn an_interrupt_leaves_what_is_there() {
+fn an_interrupt_before_the_first_job_leaves_an_empty_report() {
     interrupted(tiny(), &["12"]);
 }
 
@@ -369,7 +369,7 @@ fn every_figure_of_traversals_has_points_and_every_claim_a_number() {
 }
 
 #[test]
-fn an_interrupt_leaves_what_is_there_of_traversals() {
+fn an_interrupt_before_the_first_job_leaves_an_empty_report_of_traversals() {
     let scale = PaperScale::Pulse(PulseScale::tiny());
     interrupted(scale, &["7", "table4"]);
 }
@@ -391,7 +391,7 @@ const CLAIMS: [(&str, &str); 2] = [
 ];
 
 #[test]
-fn each_claim_is_there_once_whatever_was_run() {
+fn each_claim_is_present_once_without_rows() {
     let scales = [
         tiny(),
         tiny_radar(),

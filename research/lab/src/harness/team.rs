@@ -47,12 +47,12 @@ pub(crate) fn together<L: Send, R: Send>(
     })
 }
 
-/// Binds the calling thread to a core. If the system refuses, the thread runs unbound: rates are of
-/// CPU time, so that costs only precision.
+/// Binds the calling thread to a core, if the system permits it.
 fn pin(core: usize) {
     let mut set = CpuSet::new();
     debug_assert!(core < CpuSet::MAX_CPU);
     set.set(core);
+    // A refusal costs only precision, because rates are of CPU time.
     let _ = sched_setaffinity(None, &set);
 }
 

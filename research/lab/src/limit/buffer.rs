@@ -40,7 +40,7 @@ impl PointerChainBuffer {
     pub(super) fn new(bytes: u64) -> Result<Self, LabError> {
         if bytes < HUGE_PAGE_BYTES {
             return Err(LabError::OutOfRange {
-                what: "buffer bytes",
+                subject: "buffer bytes",
                 given: bytes.to_string(),
                 allowed: format!("at least {HUGE_PAGE_BYTES}"),
             });
@@ -53,7 +53,7 @@ impl PointerChainBuffer {
         let base =
             unsafe { mmap_anonymous(ptr::null_mut(), mapped_bytes, access, MapFlags::PRIVATE) }
                 .map_err(|error| LabError::System {
-                    what: "mapping the buffer of random lines",
+                    subject: "mapping the buffer of random lines",
                     source: error.into(),
                 })?;
         advise_huge_pages(base, mapped_bytes);

@@ -22,13 +22,14 @@ pub(super) struct Chains {
 
 impl Chains {
     /// Links the lines of `buffer`: the line at position i of a permutation points to the one at i
-    /// + 1. Writing in the order of memory touches each page once.
+    /// + 1.
     pub(super) fn new(mut buffer: PointerChainBuffer, progress: &mut dyn FnMut(u64, u64)) -> Self {
         let bytes = buffer.bytes();
         let lines = buffer.lines_mut();
         let count = lines.len() as u64;
         let permutation = Permutation::new(count, 0);
         let mut index = 0;
+        // In the order of memory, which touches each page once.
         for part in lines.chunks_mut(REPORT_LINES) {
             for line in part {
                 line.next = permutation.at((permutation.position_of(index) + 1) % count);

@@ -175,7 +175,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn both_ways_read_and_a_file_that_is_too_short_is_an_error_for_threads() {
+    fn both_methods_read_and_threads_refuse_a_file_that_is_too_short() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[7; 64 << 10]).unwrap();
         let extents: Vec<Extent> = (0..12)

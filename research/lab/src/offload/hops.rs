@@ -120,14 +120,14 @@ fn start(node: usize) -> u64 {
     (node as u64 + 1) << 32
 }
 
-/// Measures a row for each delay. `say` receives the present step.
+/// Measures a row for each delay. `show_step` receives the present step.
 ///
 /// # Errors
 /// See [`OffloadError`]; `Unavailable` without a network.
 pub fn measure_hops(
     plan: &HopsPlan,
     interrupt: &Interrupt,
-    say: &mut (dyn FnMut(&str) + Send),
+    show_step: &mut (dyn FnMut(&str) + Send),
 ) -> Result<Vec<ReportRow<HopsLatency>>, OffloadError> {
     let machines = Machines::new(CALLER as u8 + 1);
     let network = match &machines {
@@ -135,7 +135,7 @@ pub fn measure_hops(
         Err(reason) => format!("the loopback interface, because there are {reason}"),
     };
     let machines = machines.ok();
-    say(&format!(
+    show_step(&format!(
         "filling an ordered table of {} keys on two nodes",
         plan.keys
     ));
@@ -159,7 +159,7 @@ pub fn measure_hops(
     }
     let mut rows = Vec::new();
     for &delay in &plan.delays {
-        say(&format!("scanning the table, {delay:?} per hop"));
+        show_step(&format!("scanning the table, {delay:?} per hop"));
         let site = HopsSite {
             rack: &rack,
             machines: machines.as_ref(),
@@ -180,7 +180,7 @@ pub fn measure_hops(
             rate_mops: None,
             latency_ns: None,
             bytes_per_key: None,
-            detail: site.beside(scans)?,
+            detail: site.run(scans)?,
             kind: NumberOrigin::Measured,
         });
     }
@@ -214,24 +214,24 @@ impl HopsSite<'_, '_> {
 
     /// Runs switch, nodes and a caller, each in a thread on its own machine. The caller has two
     /// clients: one through the switch, and one that traversals return to.
-    fn beside<R: Send>(
+    fn run<R: Send>(
         &self,
         body: impl FnOnce(&mut [OffloadClient<DelayedSocket>; 2]) -> Result<R, OffloadError> + Send,
     ) -> Result<R, OffloadError> {
         let stop = AtomicBool::new(false);
-        let (told, places) = mpsc::channel();
+        let (node_sender, node_addresses) = mpsc::channel();
         // No thread starts its work before the switch knows all addresses.
         let all_known = Barrier::new(CALLER + 1);
         std::thread::scope(|scope| {
             let (stop, all_known) = (&stop, &all_known);
             let of_node = |node: usize| {
-                let told = told.clone();
+                let node_sender = node_sender.clone();
                 scope.spawn(move || {
                     let socket = self.socket(1 + node);
                     let at = socket.as_ref().map(|socket| place(&socket.socket));
                     // The switch outlives this thread.
-                    let _ = told.send((node, at.ok().and_then(Result::ok)));
-                    drop(told);
+                    let _ = node_sender.send((node, at.ok().and_then(Result::ok)));
+                    drop(node_sender);
                     all_known.wait();
                     let Some(memory) = self.rack.nodes().get(node) else {
                         return Ok(());
@@ -243,13 +243,13 @@ impl HopsSite<'_, '_> {
                 })
             };
             let mut serving: Vec<_> = (0..NODES).map(of_node).collect();
-            let (said, heard) = mpsc::channel();
+            let (switch_sender, switch_address) = mpsc::channel();
             serving.push(scope.spawn(move || {
                 let socket = self.socket(SWITCH);
                 let at = socket.as_ref().map(|socket| place(&socket.socket));
-                let _ = said.send(at.ok().and_then(Result::ok));
+                let _ = switch_sender.send(at.ok().and_then(Result::ok));
                 let mut map = SwitchRangeTable::default();
-                for (node, at) in places.iter().take(NODES) {
+                for (node, at) in node_addresses.iter().take(NODES) {
                     let bytes = self
                         .rack
                         .nodes()
@@ -264,7 +264,7 @@ impl HopsSite<'_, '_> {
                 serve_switch(&mut Switch::new(map, None), &socket?, stop, |_| ())
             }));
             let caller = scope.spawn(move || {
-                let switch = heard.recv().ok().flatten();
+                let switch = switch_address.recv().ok().flatten();
                 all_known.wait();
                 let switch = switch.ok_or_else(|| unavailable("the switch has no socket"))?;
                 let socket = self.socket(CALLER).map_err(unavailable)?;
@@ -364,7 +364,7 @@ mod tests {
     /// Scans on both routes cross nodes and have right results. The test uses network namespaces if
     /// they are permitted, else the loopback interface.
     #[test]
-    fn both_ways_cross_and_have_right_answers() {
+    fn both_kinds_cross_and_have_right_results() {
         let plan = HopsPlan {
             keys: 2_000,
             delays: vec![Duration::ZERO, Duration::from_micros(100)],

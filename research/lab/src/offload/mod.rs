@@ -151,16 +151,16 @@ impl LookupContestant {
 /// Number of lookups between two readings of the clock.
 const CHUNK: u64 = 4096;
 
-/// Measures hash table and tree. `say` receives the present step.
+/// Measures hash table and tree. `show_step` receives the present step.
 ///
 /// # Errors
 /// See [`OffloadError`].
 pub fn measure(
     plan: &LookupPlan,
     interrupt: &Interrupt,
-    say: &mut dyn FnMut(&str),
+    show_step: &mut dyn FnMut(&str),
 ) -> Result<Vec<ReportRow<Lookups>>, OffloadError> {
-    say(&format!("providing {} MiB of memory", plan.bytes >> 20));
+    show_step(&format!("providing {} MiB of memory", plan.bytes >> 20));
     let memory = BenchMemory::new(plan.bytes)?;
     let mut rows = Vec::new();
     for structure in [
@@ -171,9 +171,9 @@ pub fn measure(
             return Err(OffloadError::Interrupted);
         }
         let (name, nodes) = (structure.name(), structure.nodes());
-        say(&format!("filling a {name} of {nodes} nodes"));
+        show_step(&format!("filling a {name} of {nodes} nodes"));
         structure.fill(memory.words());
-        say(&format!("looking up keys in the {name}"));
+        show_step(&format!("looking up keys in the {name}"));
         let local = LocalMemory::new(memory.words(), structure.ranges()?)?;
         let lookups = lookups(
             plan,
@@ -229,7 +229,7 @@ fn lookups(
                 .map(|_| key(random.random_range(0..structure.nodes())))
                 .collect();
             let start = thread_cpu_time();
-            let answered = match contestant {
+            let is_right = match contestant {
                 LookupContestant::ByHand => structure.by_hand(memory.words(), &keys, slots),
                 _ => {
                     let run = by_program(structure, &engine, memory, &keys, slots);
@@ -242,7 +242,7 @@ fn lookups(
             if chunks > 0 {
                 spent += thread_cpu_time() - start;
             }
-            if !answered {
+            if !is_right {
                 return Err(wrong());
             }
             chunks += 1;

@@ -96,24 +96,24 @@ impl AggregateContestant {
     }
 }
 
-/// Measures the aggregate. `say` receives the present step.
+/// Measures the aggregate. `show_step` receives the present step.
 ///
 /// # Errors
 /// See [`OffloadError`]; `Unavailable` without UCX.
 pub fn measure_aggregate(
     plan: &AggregatePlan,
     interrupt: &Interrupt,
-    say: &mut (dyn FnMut(&str) + Send),
+    show_step: &mut (dyn FnMut(&str) + Send),
 ) -> Result<ReportRow<PoolAggregate>, OffloadError> {
     let bytes = plan.entries * BYTES_PER_ENTRY + NODE_BYTES;
-    let detail = beside_node(bytes, |address, programs| {
-        say(&format!(
+    let detail = with_node(bytes, |address, programs| {
+        show_step(&format!(
             "filling a map of {} entries over UCX",
             plan.entries
         ));
         let store = open(address, programs)?;
         fill(&store, plan.entries)?;
-        say(&format!("aggregating {} entries of the map", plan.range));
+        show_step(&format!("aggregating {} entries of the map", plan.range));
         compare(plan, &store, interrupt)
     })?;
     Ok(ReportRow {
@@ -128,16 +128,16 @@ pub fn measure_aggregate(
 }
 
 /// Serves a memory node over UCX that runs programs, while `body` runs in a thread of its own.
-fn beside_node<R: Send>(
+fn with_node<R: Send>(
     bytes: u64,
     body: impl FnOnce(SocketAddr, SocketAddrV4) -> Result<R, OffloadError> + Send,
 ) -> Result<R, OffloadError> {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let (told, heard) = mpsc::channel();
+        let (address_sender, address) = mpsc::channel();
         let stop = &stop;
-        let node = scope.spawn(move || serve(bytes, &told, stop));
-        let measured = heard.recv().ok().map(|(address, programs)| {
+        let node = scope.spawn(move || serve(bytes, &address_sender, stop));
+        let measured = address.recv().ok().map(|(address, programs)| {
             let body = scope.spawn(move || body(address, programs)).join();
             stop.store(true, Ordering::Relaxed);
             body
@@ -158,14 +158,14 @@ fn unavailable(error: impl std::fmt::Display) -> OffloadError {
 
 fn serve(
     bytes: u64,
-    told: &mpsc::Sender<(SocketAddr, SocketAddrV4)>,
+    address_sender: &mpsc::Sender<(SocketAddr, SocketAddrV4)>,
     stop: &AtomicBool,
 ) -> Result<(), OffloadError> {
     let number = NodeId(0);
     let node = UcxNode::listen("127.0.0.1:0", number, bytes).map_err(unavailable)?;
     if !node.does_posts() {
-        let why = "an adapter accesses the memory by itself; set UCX_TLS=tcp,self";
-        return Err(unavailable(why));
+        let reason = "an adapter accesses the memory by itself; set UCX_TLS=tcp,self";
+        return Err(unavailable(reason));
     }
     let ranges = NodeRanges::new(vec![NodeRange {
         offset: RESERVED_BYTES,
@@ -193,7 +193,7 @@ fn serve(
             served
         });
         // The receiver is gone if the other thread has ended.
-        let _ = told.send((node.address(), programs));
+        let _ = address_sender.send((node.address(), programs));
         node.serve_in_turn(stop, &turn);
         running.join()
     });
@@ -250,7 +250,7 @@ fn compare(
         plan.rounds,
         &mut contestants,
         interrupt,
-        |round, (who, times)| {
+        |round, (contestant, times)| {
             // All contestants of a round aggregate the same ranges.
             let mut random = SmallRng::seed_from_u64(round as u64);
             let before = store.leaf_reads();
@@ -259,14 +259,14 @@ fn compare(
             while spent < plan.turn || count < 2 {
                 let first = random.random_range(0..=plan.entries - range);
                 let start = Instant::now();
-                let found = aggregate(store, *who, first, range)?;
+                let found = aggregate(store, *contestant, first, range)?;
                 if count > 0 {
                     spent += start.elapsed();
                 }
                 count += 1;
                 let values = (first..first + range).map(super::structures::value);
                 if found != values.collect() {
-                    let (contestant, structure) = (who.name(), "map in the pool");
+                    let (contestant, structure) = (contestant.name(), "map in the pool");
                     return Err(OffloadError::Wrong {
                         contestant,
                         structure,
@@ -274,7 +274,7 @@ fn compare(
                 }
             }
             let after = store.leaf_reads();
-            if *who == AggregateContestant::AtNode {
+            if *contestant == AggregateContestant::AtNode {
                 if after.refused > before.refused {
                     return Err(unavailable("the memory node has not run programs"));
                 }
@@ -305,7 +305,7 @@ fn compare(
 /// Computes the aggregate of `count` entries from the entry `first` on.
 fn aggregate(
     store: &Map,
-    who: AggregateContestant,
+    contestant: AggregateContestant,
     first: u64,
     count: u64,
 ) -> Result<ScanAggregates, OffloadError> {
@@ -314,7 +314,7 @@ fn aggregate(
         Bound::Excluded(key(first + count)),
     );
     let mut batch = Batch::new();
-    match who {
+    match contestant {
         AggregateContestant::AtNode => {
             let selection = store.selection(bounds, ValueFilter::ALL);
             store.aggregate(&selection).map_err(unavailable)
@@ -342,7 +342,7 @@ mod tests {
     /// All contestants compute the same aggregates. The test needs UCX, and prints a note if it is
     /// missing.
     #[test]
-    fn all_ways_have_the_same_aggregates() {
+    fn all_kinds_have_the_same_aggregates() {
         let plan = AggregatePlan {
             entries: 2_000,
             range: 500,

@@ -59,11 +59,12 @@ mod tree {
 }
 
 impl LookupStructure {
-    /// Creates a hash table with 1.49 entries for each bucket, as in the paper's artifact.
+    /// Creates a hash table.
     pub fn hash_table(bytes: u64) -> LookupStructure {
         let places = places(bytes);
         LookupStructure {
             kind: LookupStructureKind::HashTable,
+            // 1.49 entries for each bucket, as in the paper's artifact.
             nodes: places / 2 * 149 / 100,
             places,
         }

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_refused_at_once() {
+    fn an_unwritable_path_is_refused_at_once() {
         for path in ["/no/such/folder/report.json", "/", "/tmp", ""] {
             let error = ReportFile::open(Path::new(path)).unwrap_err().to_string();
             assert!(error.starts_with("cannot write"), "{path:?}: {error}");

@@ -30,8 +30,8 @@ impl MeasurementProgress {
         progress
     }
 
-    pub(crate) fn step(&self, what: String) {
-        self.bar.set_message(what);
+    pub(crate) fn step(&self, step: String) {
+        self.bar.set_message(step);
     }
 
     pub(crate) fn slice(&self, done: usize, total: usize) {

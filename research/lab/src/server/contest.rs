@@ -214,6 +214,7 @@ fn measure(
     let before = server.cpu_time();
     let end = Instant::now() + contest.slice;
     let slice = drive(server, shape, |count, out| {
+        // Replies that are outstanding at the end still count.
         if Instant::now() >= end {
             return 0;
         }

@@ -67,7 +67,7 @@ impl LoadConnection {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // An event will say when the connection is made.
+                // An event reports that the connection is made.
                 Err(error) if error.kind() == ErrorKind::NotConnected => break,
                 Err(error) => ignore_interrupts(error)?,
             }

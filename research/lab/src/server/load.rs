@@ -56,11 +56,12 @@ pub fn drive(
         for event in &events {
             let (lane, since) = &mut lanes[event.token().0];
             let ended = lane.receive(&mut buffer, |_| ()).map_err(broken)?;
-            if let Some(answer) = lane.take_error() {
+            if let Some(reply) = lane.take_error() {
                 let name = server.name.clone();
-                return Err(ServerError::Answer { name, answer });
+                return Err(ServerError::ErrorReply { name, reply });
             }
             operations += ended as u64;
+            // The first event of a connection has no replies, so it is no latency.
             if ended > 0 && lane.is_done() {
                 durations.record(since.elapsed());
             }

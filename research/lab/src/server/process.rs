@@ -52,12 +52,12 @@ pub enum ServerError {
         source: io::Error,
     },
     /// An error reply to a request.
-    #[error("{name} replied with an error: {answer}")]
-    Answer {
+    #[error("{name} replied with an error: {reply}")]
+    ErrorReply {
         /// The server's name.
         name: String,
         /// The reply.
-        answer: String,
+        reply: String,
     },
 }
 
@@ -93,7 +93,7 @@ impl ServerProcess {
         };
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(START_SECONDS) {
-            if server.answers() {
+            if server.replies_to_ping() {
                 return Ok(server);
             }
             if let Some(status) = server.child.try_wait().map_err(start)? {
@@ -109,16 +109,16 @@ impl ServerProcess {
         })
     }
 
-    fn answers(&self) -> bool {
-        let ask = || {
+    fn replies_to_ping(&self) -> bool {
+        let ping = || {
             let mut stream = TcpStream::connect(self.address)?;
             stream.set_read_timeout(Some(Duration::from_secs(1)))?;
             stream.write_all(b"PING\r\n")?;
-            let mut answer = [0; 7];
-            stream.read_exact(&mut answer)?;
-            Ok::<_, io::Error>(&answer == b"+PONG\r\n")
+            let mut reply = [0; 7];
+            stream.read_exact(&mut reply)?;
+            Ok::<_, io::Error>(&reply == b"+PONG\r\n")
         };
-        ask().unwrap_or(false)
+        ping().unwrap_or(false)
     }
 
     /// Returns its kind and version, as it reports them, such as `valkey 9.1.2`.
@@ -183,9 +183,9 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Finds the kind and version of a server in its INFO. Every server except Redis reports Redis's
-/// version, too, so that is checked last.
+/// Finds the kind and version of a server in its INFO.
 fn version_in(page: &str) -> Option<String> {
+    // Redis is last, because the others report Redis's version, too.
     ["nearfield", "valkey", "redis"].iter().find_map(|kind| {
         let version = page.lines().find_map(|line| {
             let rest = line.strip_prefix(kind)?;

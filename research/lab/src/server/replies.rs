@@ -31,12 +31,12 @@ impl ReplyStreamParser {
                 self.line.extend_from_slice(bytes);
                 break;
             };
-            let mut kept = std::mem::take(&mut self.line);
-            let line = if kept.is_empty() {
+            let mut buffered = std::mem::take(&mut self.line);
+            let line = if buffered.is_empty() {
                 &bytes[..end]
             } else {
-                kept.extend_from_slice(&bytes[..end]);
-                &kept
+                buffered.extend_from_slice(&bytes[..end]);
+                &buffered
             };
             ended += self.line(line.strip_suffix(b"\r").unwrap_or(line));
             bytes = &bytes[end + 1..];

@@ -301,8 +301,8 @@ impl ServerTaskKind {
                 write(out, &[b"HGET", b"h", &field]);
             }
             ServerTaskKind::Xadd => {
-                let kept = FIELDS.to_string();
-                let head: [&[u8]; 5] = [b"XADD", b"x", b"MAXLEN", b"~", kept.as_bytes()];
+                let entries_max = FIELDS.to_string();
+                let head: [&[u8]; 5] = [b"XADD", b"x", b"MAXLEN", b"~", entries_max.as_bytes()];
                 let words = [&head[..], &[b"*", b"field", value]].concat();
                 write(out, &words);
             }
@@ -366,7 +366,7 @@ impl FromStr for ServerTaskKind {
         found
             .map(|(task, _)| *task)
             .ok_or_else(|| LabError::UnknownName {
-                what: "task",
+                subject: "task",
                 given: shortened(name),
                 allowed: "mixed, set, get, setex, mget, mset, set-get, del, exists, incr, \
                           fcall, knearest, zadd, zrangebyscore, lpush, lrange, hset, hget, \

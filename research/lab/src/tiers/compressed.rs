@@ -107,10 +107,10 @@ pub fn compressed(
     })
 }
 
-/// Puts values as the server does: in batches of the size that the tier wants. Values that were
-/// compressed before the newest dictionary are put again.
+/// Puts values as the server does: in batches of the size that the tier wants.
 fn fill(tiers: &Tiers, values: &[Vec<u8>]) -> Result<Vec<ColdPlace>, TiersError> {
     let mut places = put(tiers, values.iter().map(Vec::as_slice).collect())?;
+    // The first values were compressed before the newest dictionary, and are put again.
     for _ in 0..REWRITES_MAX {
         let old = places.iter().enumerate();
         let old: Vec<usize> = old

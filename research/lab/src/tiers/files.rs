@@ -165,6 +165,8 @@ fn fill(
             }
             for value in some {
                 places.extend(tiers.put(TIER, &[value])?);
+                // As records lie in the files of the tier, so that the bare loop reads as many
+                // sectors.
                 let end = at + HEADER_BYTES + value.len() as u64;
                 let first = at / SECTOR_BYTES;
                 extents.push((first, (end.div_ceil(SECTOR_BYTES) - first) as u32));
@@ -214,6 +216,7 @@ fn bare_file(folder: &Path, extents: &[Extent]) -> io::Result<(File, bool)> {
     };
     let opened = match open(DIRECT) {
         Ok(file) => Ok((file, true)),
+        // Some file systems refuse direct reads.
         Err(_) => open(0).map(|file| (file, false)),
     };
     // Removed while it is open, also after an error, so that no run leaves it behind.

@@ -127,6 +127,7 @@ fn record(number: usize, words: &[String], random: &mut Random) -> Vec<u8> {
         comment.push_str(words.get(at).map_or("", String::as_str));
         comment.push(' ');
     }
+    // Words consist of ASCII letters, so they may be cut at any byte.
     comment.truncate(room);
     text.push_str(&comment);
     text.push_str(&end);

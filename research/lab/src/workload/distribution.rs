@@ -137,10 +137,11 @@ impl Ranks {
         (rank - 1).min(self.last)
     }
 
-    /// Draws a rank below `count`. A Zipf distribution that is cut off is the Zipf distribution of
-    /// fewer ranks, so drawing again is exact.
+    /// Draws a rank below `count`.
     fn sample_below(&self, count: u64, random: &mut Random) -> u64 {
         debug_assert!(count > 0, "no rank would ever do");
+        // Drawing again is exact, because a Zipf distribution that is cut off is the Zipf
+        // distribution of fewer ranks.
         loop {
             let rank = self.sample(random);
             if rank < count {
@@ -152,7 +153,7 @@ impl Ranks {
 
 fn theta_out_of_range(given: &str) -> LabError {
     LabError::OutOfRange {
-        what: "skew THETA of zipf:THETA",
+        subject: "skew THETA of zipf:THETA",
         given: shortened(given),
         allowed: format!("0 to {THETA_MAX}"),
     }
@@ -170,7 +171,7 @@ impl FromStr for Distribution {
         }
         let Some(theta) = text.strip_prefix("zipf:") else {
             return Err(LabError::UnknownName {
-                what: "distribution",
+                subject: "distribution",
                 given: shortened(text),
                 allowed: ALLOWED,
             });
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_names_are_told_from_bad_skews() {
+    fn bad_names_are_distinguished_from_bad_skews() {
         for bad in ["", "zipfian", "Uniform", "latest:1"] {
             let error = bad.parse::<Distribution>().unwrap_err();
             assert!(matches!(error, LabError::UnknownName { .. }), "{error}");

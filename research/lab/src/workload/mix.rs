@@ -147,26 +147,26 @@ impl Mix {
     }
 
     /// Returns its default distribution of keys: as published for YCSB's mixes; uniform for
-    /// DCART's, because their reported load of one prefix agrees with that prefix's share of the
-    /// keys.
+    /// DCART's.
     #[must_use]
     pub fn distribution_default(self) -> Distribution {
         match self {
             Mix::YcsbA | Mix::YcsbB | Mix::YcsbC | Mix::YcsbE | Mix::YcsbF => Distribution::ZIPF,
             Mix::YcsbD => Distribution::Latest,
+            // DCART's reported load of one prefix agrees with that prefix's share of the keys.
             Mix::Load | Mix::DcartA | Mix::DcartB | Mix::DcartC | Mix::DcartD | Mix::DcartE => {
                 Distribution::Uniform
             }
         }
     }
 
-    /// Returns the number of `keys` that may be held out of the load, to be inserted: all if the
-    /// mix only inserts, else half, so that there is an index to work on.
+    /// Returns the number of `keys` that may be held out of the load, to be inserted.
     #[must_use]
     pub fn inserts_max(self, keys: u64) -> u64 {
         match self.shares().insert {
             0 => 0,
             100 => keys,
+            // Half stay, so that there is an index to work on.
             _ => keys / 2,
         }
     }
@@ -180,7 +180,7 @@ impl FromStr for Mix {
             .into_iter()
             .find(|mix| mix.name().eq_ignore_ascii_case(text))
             .ok_or_else(|| LabError::UnknownName {
-                what: "mix",
+                subject: "mix",
                 given: shortened(text),
                 allowed: ALLOWED,
             })

@@ -143,10 +143,10 @@ impl StreamSpec {
             ("threads", self.threads, THREADS_MAX),
             ("operations", self.operations, usize::MAX),
         ];
-        for (what, count, max) in counts {
+        for (subject, count, max) in counts {
             if !(1..=max).contains(&count) {
                 return Err(LabError::OutOfRange {
-                    what,
+                    subject,
                     given: count.to_string(),
                     allowed: format!("1 to {max}"),
                 });
@@ -192,10 +192,10 @@ impl StreamSpec {
         }
     }
 
-    /// Draws the kinds of one thread's operations, independently of the keys so that they can be
-    /// replayed.
+    /// Draws the kinds of one thread's operations.
     fn kinds_of(&self, thread: usize) -> impl Iterator<Item = MixOperationKind> + use<> {
         let shares = self.mix.shares();
+        // Kinds have a generator apart from that of the keys, so that `inserts_of` can replay them.
         // Even purposes are for kinds and odd ones for keys.
         let mut random = random(self.seed, 2 * thread as u64);
         std::iter::repeat_with(move || {

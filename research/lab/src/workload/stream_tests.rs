@@ -150,7 +150,7 @@ fn hot_keys_are_the_same_for_all_threads() {
 }
 
 #[test]
-fn workload_d_reads_what_was_just_inserted() {
+fn workload_d_reads_the_latest_insertions() {
     let streams = StreamSpec {
         threads: 1,
         ..spec(Mix::YcsbD)
@@ -190,7 +190,7 @@ fn the_seed_determines_the_streams() {
 }
 
 #[test]
-fn what_is_hot_depends_on_a_seed_of_its_own() {
+fn hot_keys_depend_on_a_seed_of_their_own() {
     let hottest = |spec: StreamSpec| {
         let streams = spec.generate().unwrap();
         let mut counts = std::collections::HashMap::new();
@@ -269,7 +269,7 @@ fn packing_keeps_all_parts() {
 #[test]
 fn bad_plans_name_the_number() {
     let good = spec(Mix::YcsbC);
-    for (spec, what) in [
+    for (spec, expected) in [
         (StreamSpec { keys: 0, ..good }, "keys"),
         (StreamSpec { threads: 0, ..good }, "threads"),
         (
@@ -296,7 +296,7 @@ fn bad_plans_name_the_number() {
     ] {
         let error = spec.generate().unwrap_err();
         assert!(matches!(error, LabError::OutOfRange { .. }), "{error}");
-        assert!(error.to_string().starts_with(what), "{error}");
+        assert!(error.to_string().starts_with(expected), "{error}");
     }
     let huge = StreamSpec {
         operations: 1_000_000_000_000,

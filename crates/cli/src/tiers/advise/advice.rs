@@ -191,6 +191,7 @@ pub enum HotBy {
 /// Returns the uses per minute at which a key's counter stays constant. With Redis's default
 /// settings, it decreases by one a minute.
 fn uses_of_counter(counter: u64) -> f64 {
+    // Redis creates keys with the counter 5 (`LFU_INIT_VAL`).
     match counter.checked_sub(5) {
         // A use increments a counter `c` above 5 with a probability of one in `10 (c - 5) + 1`.
         Some(above) => 10.0 * above as f64 + 1.0,
@@ -246,7 +247,8 @@ fn histogram(
         HotBy::NearfieldCounter => &NEARFIELD_COUNTERS,
         HotBy::IdleSeconds => &IDLE_SECONDS,
     };
-    // Select the class with the least bound that is not exceeded.
+    // The classes begin with the hottest, so the bounds of counters descend and those of times
+    // ascend. The least bound that is not exceeded is right for both.
     let class_of = |heat: u64| {
         let fitting = classes.iter().filter(|(_, bound)| heat <= *bound);
         fitting.min_by_key(|(_, bound)| *bound).map(|it| it.0)
@@ -265,12 +267,12 @@ fn histogram(
 /// Returns the compression ratios of values.
 fn ratios(values: &[Vec<u8>]) -> Option<Ratios> {
     let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
-    let told = Compression::of(&values);
-    (told.values > 0).then(|| Ratios {
-        values: told.values,
+    let compressed = Compression::of(&values);
+    (compressed.values > 0).then(|| Ratios {
+        values: compressed.values,
         // At least one byte, so that no ratio is infinite.
-        alone: told.bytes as f64 / told.alone_bytes.max(1) as f64,
-        trained: told.bytes as f64 / told.trained_bytes.max(1) as f64,
+        alone: compressed.bytes as f64 / compressed.alone_bytes.max(1) as f64,
+        trained: compressed.bytes as f64 / compressed.trained_bytes.max(1) as f64,
     })
 }
 
@@ -299,6 +301,7 @@ fn split(
                 // The following values are not hotter, so they are cold, too.
                 hot_content = limit;
             }
+            // Keys without a movable value stay, however cold they are.
             content => {
                 hot_content += content.unwrap_or(0);
                 hot += it.memory_bytes;
@@ -329,6 +332,7 @@ fn suggest(
     let enough = splits.iter().find(|it| it.uses_in_memory >= ENOUGH_USES);
     let split = enough.or(splits.last())?;
     let saves = |bytes: u64| 1.0 - bytes as f64 / memory_bytes.max(1) as f64 >= LEAST_SAVING;
+    // Files save the most memory. If they do not pay off, no tier does.
     if !saves(split.memory_with_file_bytes) {
         return None;
     }

@@ -99,7 +99,9 @@ impl SurveyedValueKind {
                 SurveyedValueKind::String | SurveyedValueKind::Other => None,
             };
         }
+        // The value may have been removed since its memory was queried.
         let element_bytes = memory_bytes / length.filter(|length| *length > 0)?;
+        // The shortest request returns one element, which would already be a long reply.
         if element_bytes > ELEMENT_BYTES_MAX {
             return None;
         }
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn large_values_are_asked_for_in_part() {
+    fn large_values_are_requested_in_part() {
         let of = |kind, bytes, length| command(kind, bytes, length).unwrap_or_default();
         assert_eq!(
             of(SurveyedValueKind::String, 1 << 30, None),

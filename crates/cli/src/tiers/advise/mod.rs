@@ -98,13 +98,14 @@ pub fn run(arguments: &AdviseArguments) -> ExitCode {
 fn advise(arguments: &AdviseArguments) -> Result<bool, AdviseError> {
     if let Some(path) = &arguments.json {
         // The file is opened before the server is queried, so that an error costs no survey.
+        // Opened to append, because an earlier report must stay if the survey fails.
         let opened = OpenOptions::new().create(true).append(true).open(path);
         opened.map_err(|source| refused(path, source))?;
     }
     let stop = stop_at_ctrl_c();
     let start = Instant::now();
     let client = arguments.address.connect()?;
-    let mut server = SurveyedServer::meet(client)?;
+    let mut server = SurveyedServer::query(client)?;
     let keys = server.facts.keys();
     if keys == 0 {
         return Err(AdviseError::Empty);
@@ -202,6 +203,7 @@ fn stop_at_ctrl_c() -> Arc<AtomicBool> {
 /// Shows the progress on a terminal.
 fn show_progress(part: f64) {
     if io::stderr().is_terminal() {
+        // Not on the standard output, which may be redirected.
         eprint!(
             "\r\x1b[K{:.0} % of the keys; Ctrl-C shows the results so far",
             part * 100.0

@@ -89,7 +89,7 @@ pub struct SurveyedServer {
 
 impl SurveyedServer {
     /// Queries the facts about a server.
-    pub fn meet(mut client: CliClient) -> Result<SurveyedServer, AdviseError> {
+    pub fn query(mut client: CliClient) -> Result<SurveyedServer, AdviseError> {
         let pages = match client.exchange(&["INFO"])? {
             CliReply::Text(pages) => pages,
             CliReply::Error(reply) => return Err(AdviseError::refusal("INFO", &reply)),
@@ -111,7 +111,7 @@ impl SurveyedServer {
     }
 
     /// Sends requests together and sleeps as the pace demands.
-    fn ask(&mut self, requests: &[Vec<Vec<u8>>]) -> Result<Vec<CliReply>, AdviseError> {
+    fn exchange(&mut self, requests: &[Vec<Vec<u8>>]) -> Result<Vec<CliReply>, AdviseError> {
         let mut bytes = Vec::new();
         for request in requests {
             encode::command(&mut bytes, request);
@@ -132,14 +132,14 @@ impl SurveyedServer {
 
     /// Selects a database.
     pub fn select(&mut self, database: u32) -> Result<(), AdviseError> {
-        self.ask(&[words(&["SELECT", &database.to_string()])])
+        self.exchange(&[words(&["SELECT", &database.to_string()])])
             .map(drop)
     }
 
     /// Returns the next keys of the database from a cursor, and the cursor after them, `0` at the
     /// end.
     pub fn scan(&mut self, cursor: &str) -> Result<(String, Vec<Vec<u8>>), AdviseError> {
-        let replies = self.ask(&[words(&["SCAN", cursor, "COUNT", "500"])])?;
+        let replies = self.exchange(&[words(&["SCAN", cursor, "COUNT", "500"])])?;
         let strange = || strange("SCAN");
         let [cursor, keys] = replies.first().map_or(&[][..], CliReply::elements) else {
             return Err(strange());
@@ -151,7 +151,10 @@ impl SurveyedServer {
     }
 
     /// Returns the reported facts of keys; `None` for those that no longer exist.
-    pub fn look(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Option<SurveyedKeyFacts>>, AdviseError> {
+    pub fn key_facts(
+        &mut self,
+        keys: &[Vec<u8>],
+    ) -> Result<Vec<Option<SurveyedKeyFacts>>, AdviseError> {
         // Nearfield reports 5 for a key that was used once, as Redis does, and one more for each
         // further use.
         let (heat, shown_before_uses) = match self.facts.hot_by() {
@@ -162,16 +165,19 @@ impl SurveyedServer {
         let requests = keys.iter().flat_map(|key| {
             [
                 with_key(&["TYPE"], key, &[]),
+                // Redis samples five elements of a value, which limits the cost of large ones.
                 with_key(&["MEMORY", "USAGE"], key, &[]),
                 with_key(&["OBJECT", heat], key, &[]),
             ]
         });
-        let replies = self.ask(&requests.collect::<Vec<_>>())?;
+        let replies = self.exchange(&requests.collect::<Vec<_>>())?;
         let seen = keys.iter().zip(replies.chunks(3)).map(|(key, replies)| {
             let [kind, memory, heat] = replies else {
                 return None;
             };
             Some(SurveyedKeyFacts {
+                // A key that expires between these requests has errors or nulls for replies, and is
+                // left out.
                 kind: SurveyedValueKind::named(kind.text()?)?,
                 key_bytes: key.len() as u64,
                 memory_bytes: memory.number()?,
@@ -192,24 +198,26 @@ impl SurveyedServer {
             large.map(|command| with_key(&[command], key, &[]))
         });
         let lengths: Vec<Option<_>> = lengths.collect();
-        let asked: Vec<_> = lengths.iter().flatten().cloned().collect();
-        let mut answers = self.ask(&asked)?.into_iter();
+        let length_requests: Vec<_> = lengths.iter().flatten().cloned().collect();
+        let mut length_replies = self.exchange(&length_requests)?.into_iter();
         let mut requests = Vec::new();
-        let mut is_asked = Vec::new();
+        let mut is_requested = Vec::new();
         for ((key, seen), length) in keys.iter().zip(&lengths) {
-            let length = length.as_ref().and_then(|_| answers.next()?.number());
+            let length = length
+                .as_ref()
+                .and_then(|_| length_replies.next()?.number());
             let request = seen.kind.value_command(key, seen.memory_bytes, length);
-            is_asked.push(request.is_some());
+            is_requested.push(request.is_some());
             requests.extend(request);
         }
-        let mut replies = self.ask(&requests)?.into_iter();
-        let value = |asked: bool| {
-            let reply = asked.then(|| replies.next())??;
+        let mut replies = self.exchange(&requests)?.into_iter();
+        let value = |is_requested: bool| {
+            let reply = is_requested.then(|| replies.next())??;
             let mut value = Vec::new();
             flatten(&reply, &mut value);
             (!value.is_empty()).then_some(value)
         };
-        Ok(is_asked.into_iter().map(value).collect())
+        Ok(is_requested.into_iter().map(value).collect())
     }
 }
 
@@ -294,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_one_key_are_told_from_others() {
+    fn errors_of_one_key_are_distinguished_from_others() {
         assert!(is_of_one_key("MOVED 3999 127.0.0.1:6381"));
         assert!(is_of_one_key("ERR no such key"));
         assert!(!is_of_one_key("NOPERM this user has no permissions"));

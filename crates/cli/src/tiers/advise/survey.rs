@@ -8,14 +8,15 @@ use rand::{RngExt, SeedableRng};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Number of keys that are queried together.
-const LOOKED_AT: usize = 100;
+const KEYS_PER_REQUEST: usize = 100;
 /// Number of values that are read together.
-const ASKED_FOR: usize = 32;
+const VALUES_PER_REQUEST: usize = 32;
 /// Approximate number of values that are read.
 const VALUES: f64 = 8000.0;
 /// Least content of a value that moves. For a smaller one, the entry in memory and the record in
 /// the tier would take about as much as the value.
 pub const LEAST_BYTES: u64 = 64;
+/// Seed of the choice of keys: a survey of an unchanged server reads the same keys again.
 const SEED: u64 = 1;
 
 /// The results of the survey.
@@ -49,19 +50,20 @@ impl Survey {
         let keys = server.facts.keys();
         let mut survey = Survey::default();
         let mut random = SmallRng::seed_from_u64(SEED);
-        let looked = (samples as f64 / keys.max(1) as f64).min(1.0);
-        let asked = (VALUES / samples.min(keys).max(1) as f64).min(1.0);
-        debug_assert!((0.0..=1.0).contains(&looked) && (0.0..=1.0).contains(&asked));
+        let key_share = (samples as f64 / keys.max(1) as f64).min(1.0);
+        let value_share = (VALUES / samples.min(keys).max(1) as f64).min(1.0);
+        debug_assert!((0.0..=1.0).contains(&key_share) && (0.0..=1.0).contains(&value_share));
         for (database, _) in server.facts.databases.clone() {
             server.select(database)?;
             let mut cursor = "0".to_owned();
             loop {
                 let (next, names) = server.scan(&cursor)?;
                 survey.named += names.len() as u64;
-                let chosen = names.into_iter().filter(|_| random.random_bool(looked));
+                // Each key is chosen by itself, so that the list of all keys need not be stored.
+                let chosen = names.into_iter().filter(|_| random.random_bool(key_share));
                 let chosen: Vec<Vec<u8>> = chosen.collect();
-                for keys in chosen.chunks(LOOKED_AT) {
-                    survey.look(server, keys, asked, &mut random)?;
+                for keys in chosen.chunks(KEYS_PER_REQUEST) {
+                    survey.inspect(server, keys, value_share, &mut random)?;
                 }
                 show(survey.named as f64 / keys as f64);
                 if stop.load(Ordering::Relaxed) {
@@ -77,23 +79,24 @@ impl Survey {
         Ok(survey)
     }
 
-    fn look(
+    fn inspect(
         &mut self,
         server: &mut SurveyedServer,
         keys: &[Vec<u8>],
-        asked: f64,
+        value_share: f64,
         random: &mut SmallRng,
     ) -> Result<(), AdviseError> {
-        let seen = server.look(keys)?;
-        let there = keys.iter().zip(&seen);
-        let there = there.filter_map(|(key, seen)| Some((key, (*seen)?)));
-        self.seen.extend(there.clone().map(|(_, seen)| seen));
-        let wanted = there
-            .filter(|(_, seen)| seen.kind != SurveyedValueKind::Other && random.random_bool(asked));
-        let wanted: Vec<_> = wanted.map(|(key, seen)| (key.clone(), seen)).collect();
-        for wanted in wanted.chunks(ASKED_FOR) {
-            let values = server.values(wanted)?;
-            for ((_, seen), value) in wanted.iter().zip(values) {
+        let seen = server.key_facts(keys)?;
+        let existing = keys.iter().zip(&seen);
+        let existing = existing.filter_map(|(key, seen)| Some((key, (*seen)?)));
+        self.seen.extend(existing.clone().map(|(_, seen)| seen));
+        let chosen = existing.filter(|(_, seen)| {
+            seen.kind != SurveyedValueKind::Other && random.random_bool(value_share)
+        });
+        let chosen: Vec<_> = chosen.map(|(key, seen)| (key.clone(), seen)).collect();
+        for chosen in chosen.chunks(VALUES_PER_REQUEST) {
+            let values = server.values(chosen)?;
+            for ((_, seen), value) in chosen.iter().zip(values) {
                 self.keep(seen, value);
             }
         }
@@ -123,6 +126,7 @@ impl Survey {
             }
             _ => {}
         }
+        // Smaller values do not move, so the compression of a tier does not depend on them.
         if content >= LEAST_BYTES {
             self.values.push(value);
         }
@@ -133,6 +137,7 @@ impl Survey {
     pub fn contents(&self) -> Vec<Option<u64>> {
         let mut overheads = self.overheads.clone();
         overheads.sort_unstable();
+        // The median, which strings with much spare room at their end do not raise.
         let overhead = overheads.get(overheads.len() / 2).copied().unwrap_or(0);
         let share = |kind: SurveyedValueKind| {
             let at = SurveyedValueKind::ALL

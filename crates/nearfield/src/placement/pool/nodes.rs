@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// The longest wait for memory nodes to register in etcd.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The time between two checks of the registered nodes.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The source of the addresses of a pool's memory nodes.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ impl PoolNodeSource {
             // Nodes are numbered from 0, and the first one stores the header of the map.
             let is_complete = (0..)
                 .zip(&nodes)
-                .all(|(place, node)| node.number.0 == place);
+                .all(|(expected, node)| node.number.0 == expected);
             if nodes.len() >= count && is_complete {
                 return Ok(nodes.into_iter().map(|node| node.address).collect());
             }
@@ -44,7 +44,7 @@ impl PoolNodeSource {
                 )));
             }
             // Nodes that start together register one after the other.
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_INTERVAL);
         }
     }
 }

@@ -8,15 +8,15 @@ use nearfield_fabric::transport::ucx::UcxEndpoint;
 use nearfield_pool::store::{PoolStore, StoreOpenError, StoreOptions};
 
 /// Returns the addresses without the names of their transports.
-fn places(nodes: &[NodeAddress]) -> Vec<String> {
-    let place = |node: &NodeAddress| {
+fn bare_addresses(nodes: &[NodeAddress]) -> Vec<String> {
+    let bare = |node: &NodeAddress| {
         let address = node.to_string();
         match address.split_once(':') {
-            Some((_, place)) => place.to_owned(),
+            Some((_, bare)) => bare.to_owned(),
             None => address,
         }
     };
-    nodes.iter().map(place).collect()
+    nodes.iter().map(bare).collect()
 }
 
 /// Attaches to nodes in shared memory, once for all threads.
@@ -25,7 +25,7 @@ pub fn open_shm<F: MapForm>(
     options: &StoreOptions,
     programs: Option<ProgramNodes>,
 ) -> Result<PoolMapIndex<F>, StoreOpenError> {
-    let endpoint = ShmEndpoint::attach(places(nodes));
+    let endpoint = ShmEndpoint::attach(bare_addresses(nodes));
     let endpoint = endpoint.map_err(|error| StoreOpenError::Connect(error.to_string()))?;
     // Single operations lose little by prefetching.
     let endpoint = endpoint.prefetching();
@@ -42,8 +42,8 @@ pub fn open_ucx<F: MapForm>(
     options: &StoreOptions,
     programs: Option<ProgramNodes>,
 ) -> Result<PoolMapIndex<F>, StoreOpenError> {
-    let places = places(nodes);
-    let connect = move || UcxEndpoint::connect(&places).map_err(|error| error.to_string());
+    let addresses = bare_addresses(nodes);
+    let connect = move || UcxEndpoint::connect(&addresses).map_err(|error| error.to_string());
     Ok(PoolMapIndex::new(
         PoolStore::open(connect, options)?,
         programs,

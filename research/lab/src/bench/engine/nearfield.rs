@@ -23,7 +23,7 @@ pub(in crate::bench) trait LabForm: RadixForm {
     /// Reads a value.
     fn read(value: Self::Value<'_>) -> u64;
     /// Calls `with` with a value.
-    fn written<R>(value: u64, with: impl FnOnce(Self::Value<'_>) -> R) -> R;
+    fn with_value<R>(value: u64, with: impl FnOnce(Self::Value<'_>) -> R) -> R;
 }
 
 impl LabForm for Words {
@@ -39,7 +39,7 @@ impl LabForm for Words {
     }
 
     #[inline]
-    fn written<R>(value: u64, with: impl FnOnce(u64) -> R) -> R {
+    fn with_value<R>(value: u64, with: impl FnOnce(u64) -> R) -> R {
         with(value)
     }
 }
@@ -57,7 +57,7 @@ impl LabForm for ByteStrings {
     }
 
     #[inline]
-    fn written<R>(value: u64, with: impl FnOnce(&[u8]) -> R) -> R {
+    fn with_value<R>(value: u64, with: impl FnOnce(&[u8]) -> R) -> R {
         with(&value.to_le_bytes())
     }
 }
@@ -165,7 +165,7 @@ impl<F: LabForm> NearfieldLane<'_, F> {
             let start = Instant::now();
             self.index.execute(self.batch)?;
             durations.record(start.elapsed());
-            wrong += wrong_answers(self.batch, chunk);
+            wrong += wrong_outcomes(self.batch, chunk);
         }
         Ok(wrong)
     }
@@ -227,7 +227,7 @@ impl<F: LabForm> NearfieldLane<'_, F> {
         task: &BenchOperation<F::Key<'static>>,
         version: u16,
     ) -> Result<bool, OperationError> {
-        let before = F::written(task.value(version), |value| {
+        let before = F::with_value(task.value(version), |value| {
             self.index.insert(task.key, value)
         })?;
         Ok(before.is_some())
@@ -261,7 +261,7 @@ fn push<F: LabForm>(batch: &mut Batch<F>, task: &BenchOperation<F::Key<'static>>
             batch.get(task.key);
         }
         BenchOperationKind::Update | BenchOperationKind::Insert => {
-            F::written(task.value(version), |value| batch.insert(task.key, value));
+            F::with_value(task.value(version), |value| batch.insert(task.key, value));
         }
         BenchOperationKind::Scan(limit) => {
             let low = Bound::Included(task.key);
@@ -269,14 +269,14 @@ fn push<F: LabForm>(batch: &mut Batch<F>, task: &BenchOperation<F::Key<'static>>
         }
         BenchOperationKind::ReadModifyWrite => {
             batch.get(task.key);
-            F::written(task.value(version), |value| batch.insert(task.key, value));
+            F::with_value(task.value(version), |value| batch.insert(task.key, value));
         }
     }
 }
 
 /// Reads the outcomes of a batch and counts the wrong ones.
 #[inline]
-fn wrong_answers<F: LabForm>(batch: &Batch<F>, tasks: &[BenchOperation<F::Key<'static>>]) -> u64 {
+fn wrong_outcomes<F: LabForm>(batch: &Batch<F>, tasks: &[BenchOperation<F::Key<'static>>]) -> u64 {
     let mut wrong = 0;
     let mut position = 0;
     let value = |position| batch.value(position).map(F::read);

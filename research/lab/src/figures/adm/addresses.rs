@@ -1,5 +1,5 @@
-//! Addresses of objects in a memory: size classes, eight in each doubling, and the freed blocks of
-//! each. Blocks are multiples of lines of 64 bytes.
+//! Addresses of objects in a memory: size classes, and the freed blocks of each. Blocks are
+//! multiples of lines of 64 bytes.
 
 use std::collections::HashMap;
 
@@ -15,6 +15,7 @@ const LINE: u64 = 64;
 /// Returns the size of the block for an object of this size.
 fn class(bytes: u64) -> u64 {
     let lines = bytes.div_ceil(LINE).max(1);
+    // Eight classes in each doubling waste an eighth of a block at most.
     let step = (lines.next_power_of_two() / 16).max(1);
     lines.next_multiple_of(step) * LINE
 }

@@ -99,9 +99,12 @@ impl Hybrid {
             let clock = time.div_ceil(memory.parameters().t_ck_ps);
             memory.finish_at(clock)
         });
-        let there = || reports.iter().zip(powered).filter(|(_, powered)| *powered);
-        let sum =
-            |part: fn(&DramReport) -> f64| there().map(|(report, _)| part(report)).sum::<f64>();
+        let powered_reports = || reports.iter().zip(powered).filter(|(_, powered)| *powered);
+        let sum = |part: fn(&DramReport) -> f64| {
+            powered_reports()
+                .map(|(report, _)| part(report))
+                .sum::<f64>()
+        };
         let reads = sum(|report| report.requests.reads as f64);
         HybridCost {
             latency_ns: sum(|report| report.latency_ns.mean * report.requests.reads as f64)

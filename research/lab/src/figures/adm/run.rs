@@ -222,18 +222,18 @@ impl<'l, P: TieringPolicy> AdmRun<'l, P> {
 
     fn walk(&mut self, number: usize) {
         let mut moved = Vec::new();
-        let tell = |object, _, _, target| moved.push((object, target));
+        let record = |object, _, _, target| moved.push((object, target));
         let interval = ADM_INTERVAL * self.load.scale.objects;
         match self.placement {
             AdmPlacement::Adm if (number + 1).is_multiple_of(interval) => {
-                self.store.walk_tier(0, tell)
+                self.store.walk_tier(0, record)
             }
             // As the policy demands: it walks all objects within eight requests for each, sooner
             // while the fast memory lacks room.
             AdmPlacement::Ours
                 if self.store.policy().deficit(0) > 0 || number.is_multiple_of(8) =>
             {
-                self.store.walk(1, tell);
+                self.store.walk(1, record);
             }
             _ => return,
         }

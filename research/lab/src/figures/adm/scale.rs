@@ -68,7 +68,7 @@ impl AdmScale {
     pub fn with_keys(self, objects: u64) -> Result<AdmScale, LabError> {
         if !(1000..=OBJECTS_MAX).contains(&objects) {
             return Err(LabError::OutOfRange {
-                what: "--count",
+                subject: "--count",
                 given: objects.to_string(),
                 allowed: format!("1000 to {OBJECTS_MAX}"),
             });

@@ -12,7 +12,7 @@ use nearfield_pool::layout::PoolIndexShape;
 
 /// Creates a job that warms a compute node with all keys and reports the size of its cache, in
 /// megabytes, scaled to the paper's number of keys.
-fn kept(
+fn cache_size_job(
     figure: &Figure,
     scale: &ChimeScale,
     contender: ChimeContender,
@@ -76,7 +76,7 @@ pub(super) fn amplification(figure: &Figure, scale: &ChimeScale) -> Vec<FigureJo
             let read = outcome.bytes_per_operation / wanted;
             Quantity::new("read amplification", "", read)
         };
-        kept(
+        cache_size_job(
             figure,
             scale,
             contender,
@@ -119,7 +119,7 @@ pub(super) fn keys(figure: &Figure, scale: &ChimeScale) -> Vec<FigureJob> {
             setup.make_room(setup.loaded, 0);
             let x =
                 move |_: &PhaseOutcome| Quantity::new("keys of the paper", "M", millions as f64);
-            jobs.push(kept(figure, scale, contender, setup, x));
+            jobs.push(cache_size_job(figure, scale, contender, setup, x));
         }
     }
     jobs
@@ -134,7 +134,9 @@ pub(super) fn span(figure: &Figure, scale: &ChimeScale) -> Vec<FigureJob> {
     for &span in &spans {
         let contender = ChimeContender::chime(&sizes).of_span(span);
         let setup = ChimeSetup::of_paper(scale, &sizes);
-        jobs.push(kept(figure, scale, contender, setup, move |_| x(span)));
+        jobs.push(cache_size_job(figure, scale, contender, setup, move |_| {
+            x(span)
+        }));
     }
     let (name, seed) = (figure.name, scale.seed);
     let leaves = if scale.coarse { 100 } else { 1000 };

@@ -5,7 +5,7 @@ use super::scale::ChimeScale;
 use super::simulate::{ChimePhase, ChimeSetup, PhaseOutcome, SimulatedIndex};
 use super::system::PoolIndexSystem;
 use crate::figures::job::PointError;
-use crate::figures::kept::ResultCache;
+use crate::figures::result_cache::ResultCache;
 use crate::harness::Interrupt;
 use nearfield_pool::chime;
 use nearfield_pool::layout::{
@@ -34,7 +34,7 @@ pub(super) struct ChimeContender {
     /// Limit of a compute node's cache, in bytes; `None` for no limit.
     pub cache_bytes: Option<usize>,
     /// True if values are stored outside the index, which has pointers to them.
-    pub values_beside: bool,
+    pub values_outside: bool,
 }
 
 /// An index with its sizes and techniques.
@@ -115,16 +115,16 @@ impl ChimeContender {
             name,
             index: ContenderIndex::Tree(options),
             cache_bytes: sizes.cache_bytes,
-            values_beside: false,
+            values_outside: false,
         }
     }
 
-    fn missing(name: &'static str, why: &'static str) -> ChimeContender {
+    fn missing(name: &'static str, reason: &'static str) -> ChimeContender {
         ChimeContender {
             name,
-            index: ContenderIndex::Missing(why),
+            index: ContenderIndex::Missing(reason),
             cache_bytes: None,
-            values_beside: false,
+            values_outside: false,
         }
     }
 
@@ -211,7 +211,7 @@ impl ChimeContender {
             name: SMART,
             index: ContenderIndex::Smart(options),
             cache_bytes: sizes.cache_bytes,
-            values_beside: false,
+            values_outside: false,
         }
     }
 
@@ -247,7 +247,7 @@ impl ChimeContender {
             name: ROLEX,
             index: ContenderIndex::Rolex(options),
             cache_bytes: sizes.cache_bytes,
-            values_beside: false,
+            values_outside: false,
         }
     }
 
@@ -350,16 +350,16 @@ impl ChimeContender {
             value_bytes: POINTER_BYTES,
             ..*sizes
         };
-        let beside = |name, contender: ChimeContender| ChimeContender {
+        let outside = |name, contender: ChimeContender| ChimeContender {
             name,
-            values_beside: true,
+            values_outside: true,
             ..contender
         };
         vec![
-            beside("chime-indirect", ChimeContender::chime(&sizes)),
-            beside("nearfield-indirect", ChimeContender::ours(&sizes)),
-            beside("sherman-indirect", ChimeContender::sherman(&sizes)),
-            beside("rolex-indirect", ChimeContender::rolex(&sizes)),
+            outside("chime-indirect", ChimeContender::chime(&sizes)),
+            outside("nearfield-indirect", ChimeContender::ours(&sizes)),
+            outside("sherman-indirect", ChimeContender::sherman(&sizes)),
+            outside("rolex-indirect", ChimeContender::rolex(&sizes)),
             ChimeContender::missing("smart-rcu", "the pool's SMART writes values in place only"),
             ChimeContender::missing(
                 "marlin",
@@ -425,7 +425,7 @@ impl ChimeContender {
     /// Returns the reason why the index is missing, if it is.
     pub(super) fn is_missing(&self) -> Option<&'static str> {
         match self.index {
-            ContenderIndex::Missing(why) => Some(why),
+            ContenderIndex::Missing(reason) => Some(reason),
             _ => None,
         }
     }
@@ -445,31 +445,31 @@ impl ChimeContender {
         setup: &ChimeSetup,
         phases: &[ChimePhase],
         interrupt: &Interrupt,
-        kept: &ResultCache,
+        results: &ResultCache,
         report: impl FnMut(usize, PhaseOutcome),
     ) -> Result<(), PointError> {
         let value_bytes = setup.value_bytes;
         match &self.index {
-            ContenderIndex::Tree(options) if self.values_beside => {
+            ContenderIndex::Tree(options) if self.values_outside => {
                 let index = *options;
                 let index = Indirect { index, value_bytes };
-                perform(&index, setup, phases, interrupt, kept, report)
+                perform(&index, setup, phases, interrupt, results, report)
             }
-            ContenderIndex::Rolex(options) if self.values_beside => {
+            ContenderIndex::Rolex(options) if self.values_outside => {
                 let index = options.clone();
                 let index = Indirect { index, value_bytes };
-                perform(&index, setup, phases, interrupt, kept, report)
+                perform(&index, setup, phases, interrupt, results, report)
             }
             ContenderIndex::Tree(options) => {
-                perform(options, setup, phases, interrupt, kept, report)
+                perform(options, setup, phases, interrupt, results, report)
             }
             ContenderIndex::Smart(options) => {
-                perform(options, setup, phases, interrupt, kept, report)
+                perform(options, setup, phases, interrupt, results, report)
             }
             ContenderIndex::Rolex(options) => {
-                perform(options, setup, phases, interrupt, kept, report)
+                perform(options, setup, phases, interrupt, results, report)
             }
-            ContenderIndex::Missing(why) => Err(PointError::Missing((*why).to_owned())),
+            ContenderIndex::Missing(reason) => Err(PointError::Missing((*reason).to_owned())),
         }
     }
 }
@@ -479,10 +479,10 @@ fn perform<S: PoolIndexSystem>(
     setup: &ChimeSetup,
     phases: &[ChimePhase],
     interrupt: &Interrupt,
-    kept: &ResultCache,
+    results: &ResultCache,
     mut report: impl FnMut(usize, PhaseOutcome),
 ) -> Result<(), PointError> {
-    let mut stage = SimulatedIndex::load(system, setup, interrupt, kept)?;
+    let mut stage = SimulatedIndex::load(system, setup, interrupt, results)?;
     for (number, phase) in phases.iter().enumerate() {
         report(number, stage.run(phase)?);
     }
@@ -502,7 +502,7 @@ mod tests {
         let scale = ChimeScale::tiny();
         let of_paper = ContenderSizes::of_paper(&scale);
         let mut images: HashMap<String, Arc<Image>> = HashMap::new();
-        let mut again = 0;
+        let mut repeated = 0;
         let caches = [
             (0, 0),
             (of_paper.cache_bytes.unwrap(), 0),
@@ -515,23 +515,23 @@ mod tests {
                 ..of_paper
             };
             let setup = ChimeSetup::of_paper(&scale, &sizes);
-            let beside = ChimeContender::of_variable_length(&sizes).into_iter();
-            let beside = beside.filter(|contender| contender.is_missing().is_none());
+            let outside = ChimeContender::of_variable_length(&sizes).into_iter();
+            let outside = outside.filter(|contender| contender.is_missing().is_none());
             let attached = [ChimeContender::ours_attached(&sizes)];
-            let all = beside.chain(attached);
+            let all = outside.chain(attached);
             for contender in all.chain(ChimeContender::of_workloads(&sizes)) {
-                let (interrupt, kept) = (Interrupt::default(), ResultCache::new(usize::MAX));
-                let loaded = contender.perform(&setup, &[], &interrupt, &kept, |_, _| {});
+                let (interrupt, results) = (Interrupt::default(), ResultCache::new(usize::MAX));
+                let loaded = contender.perform(&setup, &[], &interrupt, &results, |_, _| {});
                 loaded.unwrap();
-                let (what, image) = kept.only();
-                let Some(before) = images.get(&what) else {
-                    images.insert(what, image);
+                let (description, image) = results.only();
+                let Some(before) = images.get(&description) else {
+                    images.insert(description, image);
                     continue;
                 };
-                assert!(*before == image, "{}: {what}", contender.name);
-                again += 1;
+                assert!(*before == image, "{}: {description}", contender.name);
+                repeated += 1;
             }
         }
-        assert_eq!((images.len(), again), (13, 35));
+        assert_eq!((images.len(), repeated), (13, 35));
     }
 }

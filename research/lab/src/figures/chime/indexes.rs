@@ -135,13 +135,13 @@ impl PoolIndexSystem for rolex::RolexOptions {
         node.learn_from(other);
     }
 
-    /// Loads all entries at once, because models are trained over all keys.
     async fn load(
         endpoint: SimEndpoint,
         nodes: Vec<NodeId>,
         node: Arc<rolex::RolexComputeNode>,
         entries: IndexLoadEntries,
     ) -> Result<(), PoolError> {
+        // All entries at once, because models are trained over all keys.
         let loaded = Rolex::load(endpoint, &nodes, ROOT, node, entries.sorted()).await;
         loaded.map(drop)
     }

@@ -6,8 +6,7 @@
 //! ```
 //!
 //! A read takes one more round trip, with a message of 16 bytes and the value. A write first puts
-//! the value into a new block, before it takes any lock; that is one more round trip, too. Blocks
-//! are not reused.
+//! the value into a new block, with one more round trip, too. Blocks are not reused.
 
 use super::system::{EntryValueForm, IndexLoadEntries, PoolIndexSystem};
 use nearfield_fabric::transport::sim::SimEndpoint;
@@ -121,7 +120,7 @@ fn pointer(value: &[u8]) -> Option<GlobalAddress> {
 }
 
 impl<I> IndirectIndex<I> {
-    async fn place(&self, value: &[u8]) -> Result<[u8; POINTER_BYTES], PoolError> {
+    async fn store_value(&self, value: &[u8]) -> Result<[u8; POINTER_BYTES], PoolError> {
         debug_assert_eq!(value.len(), self.value_bytes, "readers fetch this length");
         let block = block(value);
         let length = block.len() as u64;
@@ -153,8 +152,7 @@ impl<I> IndirectIndex<I> {
     }
 }
 
-/// Writes return the previous pointer instead of the previous value: reading the block would be a
-/// round trip that none of the paper's indexes takes.
+/// Writes return the previous pointer instead of the previous value.
 impl<I: PoolIndexClient> PoolIndexClient for IndirectIndex<I> {
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         let found = self.index.get(key).await?;
@@ -163,17 +161,20 @@ impl<I: PoolIndexClient> PoolIndexClient for IndirectIndex<I> {
     }
 
     async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
-        let pointer = self.place(value).await?;
+        // Before the index takes a lock, so that no other client waits for this round trip.
+        let pointer = self.store_value(value).await?;
+        // The previous pointer is returned as it is: reading its block would be a round trip that
+        // none of the paper's indexes takes.
         self.index.insert(key, &pointer).await
     }
 
     async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
-        let pointer = self.place(value).await?;
+        let pointer = self.store_value(value).await?;
         self.index.update(key, &pointer).await
     }
 
     async fn overwrite(&self, key: &[u8], value: &[u8]) -> Result<bool, PoolError> {
-        let pointer = self.place(value).await?;
+        let pointer = self.store_value(value).await?;
         self.index.overwrite(key, &pointer).await
     }
 

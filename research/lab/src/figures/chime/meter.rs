@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 /// A meter of operations and their time between the moments when a fifth and nine tenths of them
-/// have ended: initially all clients begin at once, and in the end not all have work.
+/// have ended.
 pub(super) struct PhaseMeter {
     operations: u64,
     ended: Cell<u64>,
@@ -37,6 +37,7 @@ impl PhaseMeter {
 
     /// Returns the number of the operation at which counting begins, and of that at which it ends.
     fn window(&self) -> (u64, u64) {
+        // Initially all clients begin at once, and in the end not all have work.
         (self.operations / 5, (self.operations * 9 / 10).max(1))
     }
 
@@ -53,7 +54,7 @@ impl PhaseMeter {
         begin: Duration,
         now: Duration,
         done: Result<bool, PoolError>,
-        what: impl FnOnce() -> String,
+        describe: impl FnOnce() -> String,
     ) -> bool {
         match done {
             Err(error) => {
@@ -63,7 +64,7 @@ impl PhaseMeter {
             }
             Ok(false) => {
                 if self.wrong.replace(self.wrong.get() + 1) == 0 {
-                    *self.first_wrong.borrow_mut() = what();
+                    *self.first_wrong.borrow_mut() = describe();
                 }
             }
             Ok(true) => {}

@@ -41,9 +41,9 @@ pub(in crate::figures) fn pinned(scale: &ChimeScale) -> Vec<FigureJob> {
     };
     let workloads = throughput::workloads_of(named("12"), scale, &[CLIENTS]);
     let attached = throughput::cxl_of(named("cxl"), scale, &[OF_ONE_NODE], &[CLIENTS]);
-    let kept = cache::keys(named("14"), scale);
+    let cache_sizes = cache::keys(named("14"), scale);
     let reads = reads_at(scale, 1.0);
-    let jobs = workloads.into_iter().chain(attached).chain(kept);
+    let jobs = workloads.into_iter().chain(attached).chain(cache_sizes);
     jobs.chain([reads]).collect()
 }
 

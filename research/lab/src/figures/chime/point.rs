@@ -170,8 +170,8 @@ impl FigureJob {
         let name = contender.name;
         let job = FigureJob::new(figure, name, phases, move |run| {
             let phases: Vec<ChimePhase> = points.iter().map(|point| point.phase.clone()).collect();
-            let (interrupt, kept) = (run.interrupt, run.kept);
-            contender.perform(&setup, &phases, interrupt, kept, |number, outcome| {
+            let (interrupt, results) = (run.interrupt, run.results);
+            contender.perform(&setup, &phases, interrupt, results, |number, outcome| {
                 let FigurePhase { phase, places } = &points[number];
                 for place in places(&outcome) {
                     let row = row(figure, &contender, &setup, phase, &scale, place, &outcome);

@@ -89,7 +89,7 @@ impl ChimeScale {
     pub fn with_keys(self, keys: u64) -> Result<ChimeScale, LabError> {
         if !(1000..=PAPER_KEYS as u64).contains(&keys) {
             return Err(LabError::OutOfRange {
-                what: "--count",
+                subject: "--count",
                 given: keys.to_string(),
                 allowed: format!("1000 to {PAPER_KEYS}"),
             });

@@ -5,7 +5,7 @@ use super::keys::PermutedKeys;
 use super::meter::PhaseMeter;
 use super::system::{EntryValueForm, IndexLoadEntries, PoolIndexSystem};
 use crate::figures::job::PointError;
-use crate::figures::kept::ResultCache;
+use crate::figures::result_cache::ResultCache;
 use crate::harness::{Interrupt, LatencySummary};
 use crate::workload::{Distribution, Mix, Op, OpStream, StreamSpec};
 use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, Image, SimEndpoint};
@@ -121,7 +121,7 @@ pub(super) struct SimulatedIndex<'s, S: PoolIndexSystem> {
 }
 
 impl<'s, S: PoolIndexSystem> SimulatedIndex<'s, S> {
-    /// Creates an index and loads it, or takes the nodes of one that was loaded before and kept.
+    /// Creates an index and loads it, or takes the nodes of one that was loaded before and cached.
     ///
     /// # Errors
     /// The error of the index, or `Interrupted`.
@@ -129,11 +129,11 @@ impl<'s, S: PoolIndexSystem> SimulatedIndex<'s, S> {
         system: &'s S,
         setup: &'s ChimeSetup,
         interrupt: &'s Interrupt,
-        kept: &ResultCache,
+        results: &ResultCache,
     ) -> Result<Self, PointError> {
         let mut simulation = FabricSimulation::new(setup.seed, setup.network, Delivery::Whole);
-        let what = format!("{}, {}", system.tree(), setup.pool());
-        let image = kept.find::<Image>(&what);
+        let description = format!("{}, {}", system.tree(), setup.pool());
+        let image = results.find::<Image>(&description);
         let nodes: Vec<NodeId> = match &image {
             Some(image) => simulation.add_image(image),
             None => {
@@ -159,7 +159,7 @@ impl<'s, S: PoolIndexSystem> SimulatedIndex<'s, S> {
         if image.is_none() {
             stage.fill(system)?;
             // Many jobs differ only in their caches, and begin with the same nodes.
-            kept.keep(what, stage.allocated_bytes() as usize, || {
+            results.keep(description, stage.allocated_bytes() as usize, || {
                 stage.simulation.image()
             });
         }
@@ -268,8 +268,7 @@ impl<'s, S: PoolIndexSystem> SimulatedIndex<'s, S> {
         Ok(())
     }
 
-    /// Warms the cache of one compute node. The others learn its content, because the same keys are
-    /// hot for all.
+    /// Warms the caches of all compute nodes.
     fn warm(&mut self, phase: &ChimePhase) -> Result<(), PointError> {
         let (all, operations) = match phase.warming {
             CacheWarming::None => return Ok(()),
@@ -326,6 +325,8 @@ impl<'s, S: PoolIndexSystem> SimulatedIndex<'s, S> {
             }
             Ok(())
         })?;
+        // The same keys are hot for all compute nodes, so it suffices to warm one and copy its
+        // cache.
         for node in &self.compute_nodes[1..] {
             S::learn_from(node, &self.compute_nodes[0]);
         }

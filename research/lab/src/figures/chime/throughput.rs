@@ -216,8 +216,7 @@ pub(super) fn variable_length(figure: &Figure, scale: &ChimeScale) -> Vec<Figure
 const OF_ONE_NODE: [usize; 3] = [4, 16, 64];
 
 /// Creates the jobs of figure `cxl`, which is not in the paper: memory is attached by CXL, so that
-/// clients load and store. It has one compute node, as in a study of CHIME's code on the memory of
-/// another socket, and as many as the paper.
+/// clients load and store. It has one compute node, and as many as the paper.
 pub(super) fn cxl(figure: &Figure, scale: &ChimeScale) -> Vec<FigureJob> {
     let ends = [OF_ONE_NODE[0], OF_ONE_NODE[OF_ONE_NODE.len() - 1]];
     let of_one: &[usize] = if scale.coarse { &ends } else { &OF_ONE_NODE };
@@ -240,6 +239,7 @@ pub(super) fn cxl_of(
         ChimeContender::sherman_tuned(&sizes),
     ];
     let places = [
+        // As in a study of CHIME's code on the memory of another socket.
         (1, ", one compute node", of_one),
         (scale.compute_nodes, "", numbers),
     ];

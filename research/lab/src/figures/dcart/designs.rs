@@ -34,8 +34,7 @@ pub(super) fn check(scale: &DcartScale) -> Result<(), DcartError> {
 }
 
 /// Returns our design. Each unit has 16 operations in flight. A quarter of the paper's units and
-/// three quarters of its buffer of the tree are given up for their state. The smaller buffer
-/// suffices, because the units hide the latency of memory.
+/// three quarters of its buffer of the tree are given up for their state.
 pub(super) fn ours(scale: &DcartScale) -> DcartParameters {
     interleaved(16, 12, scale)
 }
@@ -45,6 +44,7 @@ pub(super) fn ours(scale: &DcartScale) -> DcartParameters {
 fn interleaved(operations: usize, units: usize, scale: &DcartScale) -> DcartParameters {
     DcartParameters {
         pipeline: Pipeline::Interleaved { operations },
+        // A small buffer suffices, because the units hide the latency of memory.
         tree_buffer: 1 << 20,
         units,
         buckets: units,

@@ -151,8 +151,7 @@ const RIVALS: [DcartContender; 4] = [
 ];
 
 /// Measures the processor time of an operation, and the part of it that exceeds a read by a single
-/// thread: the cost of writes and of waiting for other threads. The paper instead measures phases
-/// of its programs.
+/// thread.
 fn shares(
     one: DcartWorkloadKind,
     threads: usize,
@@ -165,6 +164,8 @@ fn shares(
         let rate = contender.measure(&load, threads, interrupt)?.rate;
         Ok::<f64, PointError>(1e9 * threads as f64 / rate)
     };
+    // The difference is the cost of writes and of waiting for other threads. The paper instead
+    // measures phases of its programs.
     let (read, all) = (each(Mix::DcartA, 1)?, each(Mix::DcartC, threads)?);
     Ok([
         Quantity::new("time of an operation", "ns", all),

@@ -150,7 +150,7 @@ impl DcartScale {
     pub fn with_keys(self, keys: u64) -> Result<DcartScale, LabError> {
         if !(1000..=50_000_000).contains(&keys) {
             return Err(LabError::OutOfRange {
-                what: "--count",
+                subject: "--count",
                 given: keys.to_string(),
                 allowed: "1000 to 50000000".to_owned(),
             });

@@ -59,7 +59,7 @@ fn modelled_points_are_the_same_in_each_run() {
 }
 
 #[test]
-fn points_say_where_their_keys_come_from() {
+fn points_name_the_source_of_their_keys() {
     let path = std::env::temp_dir().join(format!("nearfield-dcart-{}.csv", std::process::id()));
     let lines = (0..5000_u64).map(|number| format!("{},x\n", number * 100_003));
     std::fs::write(&path, lines.collect::<String>()).unwrap();
@@ -305,7 +305,7 @@ fn walks(keys: u64, fill: impl FnOnce(&mut Batch<Words>)) -> Vec<DcartWalk> {
 }
 
 #[test]
-fn a_walk_of_blocks_reads_and_writes_what_the_engine_does() {
+fn a_walk_of_blocks_has_the_accesses_of_the_engine() {
     let walks = walks(5, |batch| {
         batch.get(3 << 32);
         batch.insert(3 << 32, 9);

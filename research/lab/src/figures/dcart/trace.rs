@@ -76,7 +76,7 @@ pub(super) fn read(path: &Path) -> Result<TraceWorkload, LabError> {
     }
     if !(1..=OPERATIONS_MAX).contains(&operations.len()) {
         return Err(LabError::OutOfRange {
-            what: "the number of operations of --trace",
+            subject: "the number of operations of --trace",
             given: match operations.len() {
                 0 => "0".to_owned(),
                 _ => format!("more than {OPERATIONS_MAX}"),
@@ -87,9 +87,9 @@ pub(super) fn read(path: &Path) -> Result<TraceWorkload, LabError> {
     Ok(ordered(keys, operations))
 }
 
-/// Numbers keys in their order, so that a run does not depend on the order of their first
-/// operations.
+/// Numbers keys in their order.
 fn ordered(keys: Vec<TraceKey>, mut operations: Vec<(u32, DcartAction)>) -> TraceWorkload {
+    // A run must not depend on the order of the first operations on keys.
     let mut order: Vec<u32> = (0..keys.len() as u32).collect();
     let rank = |number: &u32| {
         let key = &keys[*number as usize];
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line() {
+    fn errors_name_the_wrong_line() {
         let error = traced("bad", b"get a\n\nscan b\n").unwrap_err();
         let expected = "trace FILE: line 3: operation is \"scan\", but must be get, insert, update \
                         or remove";

@@ -104,7 +104,7 @@ impl DcartWorkloadKind {
             DcartWorkloadKind::Rd => (KeySetSpec::RandomDense, Some(scale.synthetic_keys)),
             DcartWorkloadKind::Trace => {
                 return Err(LabError::OutOfRange {
-                    what: "--trace",
+                    subject: "--trace",
                     given: "absent".to_owned(),
                     allowed: "a file of operations".to_owned(),
                 });
@@ -126,7 +126,7 @@ impl FromStr for DcartWorkloadKind {
         let is = |one: &DcartWorkloadKind| one.name().eq_ignore_ascii_case(text);
         let found = DcartWorkloadKind::ALL.into_iter().find(is);
         found.ok_or_else(|| LabError::UnknownName {
-            what: "workload",
+            subject: "workload",
             given: shortened(text),
             allowed: "IPGEO, DICT, EA, DE, RS, RD",
         })
@@ -275,9 +275,10 @@ impl DcartWorkload {
     }
 
     /// Returns the eight bits by which a key is combined: those behind the bytes that all keys
-    /// share. *Assumed*: the paper combines by the first eight bits, which would put all dense
-    /// integers into one bucket.
+    /// share.
     pub(super) fn label(&self, number: u32) -> u8 {
+        // *Assumed*: the paper combines by the first eight bits, which would put all dense integers
+        // into one bucket.
         self.key(number).get(self.shared).copied().unwrap_or(0)
     }
 }

@@ -85,11 +85,12 @@ impl PulseApplication {
     }
 
     /// Returns the time of the caller's own work on a response, in nanoseconds: WebService encrypts
-    /// and compresses an object. The artifact's log of one caller leaves 20 µs for it (26.9 µs for
-    /// a request); the others have next to nothing to do.
+    /// and compresses an object.
     pub(super) fn own_ns(self) -> f64 {
         match self {
+            // The remainder of 26.9 µs for a request in the artifact's log of one caller.
             PulseApplication::WebService { .. } => 20_000.0,
+            // The others have next to nothing to do.
             _ => 0.0,
         }
     }
@@ -254,12 +255,13 @@ impl PulseRequestGenerator {
         &self.program
     }
 
-    /// Draws a key. Its rank is scattered, so that hot keys are anywhere.
+    /// Draws a key.
     fn chosen(&mut self) -> u64 {
         match &self.zipf {
             Some(zipf) => {
                 let rank = zipf.sample(&mut self.random) as u64 - 1;
-                // Rounding at the upper end may give one rank too many.
+                // Scattered, so that hot keys are anywhere. Rounding at the upper end may give one
+                // rank too many.
                 self.scatter.at(rank.min(self.count - 1))
             }
             None => self.random.random_range(0..self.count),
@@ -267,7 +269,7 @@ impl PulseRequestGenerator {
     }
 
     /// Returns the next request.
-    pub(super) fn ask(&mut self) -> ExpectedRequest {
+    pub(super) fn next_request(&mut self) -> ExpectedRequest {
         self.number += 1;
         let memory = Rc::clone(&self.memory);
         match &memory.data {
@@ -377,13 +379,13 @@ impl PulseRequestGenerator {
 
     /// Returns the next request in the form for hardware.
     pub(super) fn work(&mut self) -> (Work, ExpectedResult) {
-        let asked = self.ask();
-        let work = OffloadedQuery::new(&asked.query, &self.memory, ITERATIONS_MAX);
-        let work = match asked.object {
+        let request = self.next_request();
+        let work = OffloadedQuery::new(&request.query, &self.memory, ITERATIONS_MAX);
+        let work = match request.object {
             Some(object) => work.with_object(object),
             None => work,
         };
-        (work, asked.expected)
+        (work, request.expected)
     }
 }
 

@@ -11,9 +11,10 @@ use crate::harness::Interrupt;
 
 const MEMORY_NODES: usize = 4;
 
-/// Returns the number of draws of slabs. There are only twenty slabs of 1 GiB, so a single draw
-/// would decide much; of smaller ones there are enough.
+/// Returns the number of draws of slabs.
 const fn draws(slab: u64) -> usize {
+    // There are only twenty slabs of 1 GiB, so a single draw would decide much; of smaller ones
+    // there are enough.
     if slab == 1 << 30 { 8 } else { 1 }
 }
 

@@ -253,14 +253,14 @@ impl PulseRun<'_> {
         let mut durations = Durations::new();
         let mut sum_ns = 0.0;
         let (mut wrong, mut first) = (0, String::new());
-        rack.run(self.setup.under_way, next, |answer| {
-            debug_assert!(answer.begun <= answer.done);
+        rack.run(self.setup.under_way, next, |response| {
+            debug_assert!(response.begun <= response.done);
             // The rack does not know the caller's own work on a response.
-            let nanoseconds = (answer.done - answer.begun).as_nanoseconds() + own_ns;
+            let nanoseconds = (response.done - response.begun).as_nanoseconds() + own_ns;
             sum_ns += nanoseconds;
             durations.record(Duration::from_nanos(nanoseconds as u64));
-            let CheckedTraversal { work, expected } = answer.traversal;
-            if let Some(mistake) = mistake(work, answer.end, &expected) {
+            let CheckedTraversal { work, expected } = response.traversal;
+            if let Some(mistake) = mistake(work, response.end, &expected) {
                 wrong += 1;
                 if first.is_empty() {
                     first = mistake;

@@ -36,10 +36,10 @@ pub(super) fn schedule(figure: &Figure, _: &PulseScale) -> Vec<FigureJob> {
                 .copied()
                 .unwrap_or_default();
             let iteration = slot.iteration + 1;
-            for (what, (pipeline, begins), lasts) in
+            for (part, (pipeline, begins), lasts) in
                 [("memory", slot.memory, 60.0), ("logic", slot.logic, 30.0)]
             {
-                let peer = format!("{name}{iteration} on {what} {}", pipeline + 1);
+                let peer = format!("{name}{iteration} on {part} {}", pipeline + 1);
                 let x = Quantity::new("time", "ns", begins.as_nanoseconds());
                 rows.push(row(figure, "", &peer, x, Quantity::new(LASTS, "ns", lasts)));
             }
@@ -116,8 +116,7 @@ fn memory_pipelines(design: PulseDesign) -> Quantity {
 }
 
 /// Returns the time that a request holds its workspace at full throughput, and the parts of it for
-/// a fetch and for logic. The paper's time follows from its throughput: the number of requests in
-/// flight is that of the workspaces.
+/// a fetch and for logic; also the paper's time.
 fn held(design: PulseDesign, usage: &PulseUsage) -> Vec<Quantity> {
     let each = |time: VirtualTime, count: u64| time.as_nanoseconds() / count.max(1) as f64;
     let parts = usage.breakdown;
@@ -136,6 +135,8 @@ fn held(design: PulseDesign, usage: &PulseUsage) -> Vec<Quantity> {
         ),
     ];
     if let Some(published) = TABLE_4.iter().find(|row| row.design == design) {
+        // The paper has no such time. It follows from the throughput, because the number of
+        // requests in flight is that of the workspaces.
         let paper = design.workspaces() as f64 / published.mops;
         all.push(Quantity::new(
             "workspace held, the paper's",

@@ -59,7 +59,7 @@ impl PulseScale {
     pub fn with_requests(self, requests: u64) -> Result<PulseScale, LabError> {
         if !(100..=10_000_000).contains(&requests) {
             return Err(LabError::OutOfRange {
-                what: "--count",
+                subject: "--count",
                 given: requests.to_string(),
                 allowed: "100 to 10000000".to_owned(),
             });

@@ -47,9 +47,7 @@ pub(super) fn patterns(figure: &Figure, scale: &PulseScale) -> Vec<FigureJob> {
     variants.map(job).into()
 }
 
-/// Creates the job of appendix figure 3b: latency by the part of requests that change data. A new
-/// node takes two more round trips if its region is not in the request (appendix C.2); a list of
-/// one node measures a round trip.
+/// Creates the job of appendix figure 3b: latency by the part of requests that change data.
 pub(super) fn changes(figure: &Figure, scale: &PulseScale) -> Vec<FigureJob> {
     let (figure, scale) = (figure.name, scale.clone());
     let parts = [0, 25, 50, 75, 100];
@@ -58,6 +56,7 @@ pub(super) fn changes(figure: &Figure, scale: &PulseScale) -> Vec<FigureJob> {
         "WebService",
         parts.len(),
         move |run| {
+            // A list of one node measures a round trip.
             let list = PulseApplication::List { nodes: 1 };
             let round_trip =
                 measure(&PulseSetup::new(list, PULSE), &scale, run.interrupt)?.latency_ns;
@@ -70,6 +69,8 @@ pub(super) fn changes(figure: &Figure, scale: &PulseScale) -> Vec<FigureJob> {
                 let outcome = measure(&PulseSetup::new(application, PULSE), &scale, run.interrupt)?;
                 let x = || Quantity::new("requests that write", "%", f64::from(updates));
                 let own = outcome.latency_ns;
+                // A new node takes two more round trips if its region is not in the request
+                // (appendix C.2).
                 let without = own + f64::from(updates) / 100.0 * 2.0 * round_trip;
                 run.rows.push(of_latency(
                     figure,

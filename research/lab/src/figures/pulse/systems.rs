@@ -28,17 +28,18 @@ struct PulseContender {
     rack: rack::RackParameters,
 }
 
-/// Returns the paper's Cache+RPC, which has a TCP stack in user space. *Assumed*: 5 µs in place of
-/// 1 µs of the caller's software, and 3 µs in place of half a microsecond of the server's.
+/// Returns the paper's Cache+RPC, which has a TCP stack in user space.
 fn cache_rpc() -> PulseContender {
     PulseContender {
         name: "Cache+RPC",
         system: Some(MemoryNodeHardware::Cores(cores::CoresParameters {
+            // *Assumed*: 3 µs in place of half a microsecond of the server's software.
             receive: VirtualTime::from_nanoseconds(3000),
             send: VirtualTime::from_nanoseconds(3000),
             ..cores::CoresParameters::XEON
         })),
         rack: rack::RackParameters {
+            // *Assumed*: 5 µs in place of 1 µs of the caller's software.
             caller: VirtualTime::from_nanoseconds(5000),
             ..rack::RackParameters::PAPER
         },

@@ -367,9 +367,9 @@ impl RadarBatchCosts {
         }
     }
 
-    /// Returns millions of operations a second by the parameter set of this number. The time in a
-    /// protocol is not included: it is measured, not modelled.
+    /// Returns millions of operations a second by the parameter set of this number.
     pub(super) fn rate_mops(&self, clock: usize) -> f64 {
+        // Without the time in a protocol, because it is measured and this one is modelled.
         let seconds = self.clocks[clock].1.time().as_seconds();
         self.operations as f64 / seconds.max(1e-12) / 1e6
     }

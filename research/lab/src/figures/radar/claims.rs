@@ -421,11 +421,11 @@ mod tests {
     }
 
     #[test]
-    fn heights_are_worth_what_they_are_beside_runs_as_long() {
+    fn worth_of_heights_is_compared_with_runs_of_the_same_length() {
         let (jump, steady) = (Skew::Jump(0.99), heights::STEADY);
-        let row = |figure: &str, peer: &str, skew: &Skew, what: &str, value: f64| {
+        let row = |figure: &str, peer: &str, skew: &Skew, quantity: &str, value: f64| {
             let panel = heights::panel(WINDOW.samples, skew);
-            of_figure(figure, rate(peer, &panel, 4.0, 1.0)).at(Quantity::new(what, "", value))
+            of_figure(figure, rate(peer, &panel, 4.0, 1.0)).at(Quantity::new(quantity, "", value))
         };
         let worth = |peer: &str, skew: &Skew, value: f64, hops: f64| {
             let mut row = row("9", peer, skew, heights::WORTH, value);

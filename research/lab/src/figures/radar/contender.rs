@@ -275,11 +275,11 @@ fn gru() -> Result<Box<dyn Predictor>, PointError> {
     Err(PointError::Missing(NO_LEARNING_LIBRARY.to_owned()))
 }
 
-/// Returns RADAR's options with this number of subranges for each module. With few modules the
-/// fanout is as fine as the paper's, so that parts have as many keys.
+/// Returns RADAR's options with this number of subranges for each module.
 fn radar(modules: usize, subranges_per_module: usize) -> RadarOptions {
     RadarOptions {
         subranges_per_module,
+        // With few modules as fine as the paper's, so that parts have as many keys.
         fanout: (modules.next_power_of_two() / 16).max(4),
         ..RadarOptions::radar(modules)
     }
@@ -440,7 +440,7 @@ mod tests {
     use nearfield_pim::device::ModuleDevice;
 
     #[test]
-    fn gets_that_search_find_what_is_there_and_nothing_beside_it() {
+    fn gets_that_search_find_exactly_the_present_keys() {
         let index = TreeGets(PimTree::new(Model::new(
             8,
             ModulePreset::UpmemMeasured.parameters(),

@@ -15,7 +15,7 @@ pub(super) struct ExpectedEntries {
 }
 
 /// The write number of a removed key.
-const GONE: u8 = u8::MAX;
+const REMOVED: u8 = u8::MAX;
 
 /// Returns the value of a key by a write; its low byte is the number of the write.
 pub(super) fn value(key: u64, writing: u8) -> u64 {
@@ -60,7 +60,7 @@ impl ExpectedEntries {
     /// Returns the present value of the key at a position.
     pub(super) fn value(&self, position: usize) -> Option<u64> {
         let writing = self.writings[position];
-        (writing != GONE).then(|| value(self.keys[position], writing))
+        (writing != REMOVED).then(|| value(self.keys[position], writing))
     }
 
     /// Returns the number of keys below `key`, among those that existed before this batch.
@@ -96,7 +96,7 @@ impl ExpectedEntries {
     /// Removes a key, and returns its value.
     pub(super) fn remove(&mut self, position: usize) -> Option<u64> {
         let before = self.value(position);
-        self.writings[position] = GONE;
+        self.writings[position] = REMOVED;
         before
     }
 
@@ -114,7 +114,7 @@ impl ExpectedEntries {
 
     /// Ends the batch: adds inserted keys and drops removed ones, so that positions change.
     pub(super) fn settle(&mut self) {
-        if self.coming.is_empty() && !self.writings.contains(&GONE) {
+        if self.coming.is_empty() && !self.writings.contains(&REMOVED) {
             return;
         }
         self.coming.sort_unstable();
@@ -130,7 +130,7 @@ impl ExpectedEntries {
                     writings.push(0);
                 }
             }
-            if writing != GONE {
+            if writing != REMOVED {
                 keys.push(key);
                 writings.push(writing);
             }
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_and_goes_is_known_after_the_batch() {
+    fn inserted_and_removed_keys_are_known_after_the_batch() {
         let mut data = ExpectedEntries::new(vec![30, 10, 20, 10]);
         assert_eq!((data.len(), data.below(20), data.below(21)), (3, 1, 2));
         let (before, after) = data.update(1);

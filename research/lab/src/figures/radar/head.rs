@@ -22,7 +22,7 @@ pub(super) fn description(scale: &RadarScale) -> String {
         DEVICE.parameters().name,
     );
     for device in scale.devices() {
-        let [there, back] = device.bytes_per_second;
+        let [to_modules, from_modules] = device.bytes_per_second;
         text.push_str(&format!(
             "\n- {}: {:.0} MHz, {} threads, {:.0} ns a word of the bank, {:.0} µs a transfer and \
              {:.1} GB/s there, {:.1} GB/s back, {:.0} µs a launch ({})",
@@ -31,8 +31,8 @@ pub(super) fn description(scale: &RadarScale) -> String {
             device.tasklets,
             device.word_ns,
             device.transfer_ns / 1e3,
-            there / 1e9,
-            back / 1e9,
+            to_modules / 1e9,
+            from_modules / 1e9,
             device.launch_ns / 1e3,
             device.source,
         ));

@@ -51,11 +51,11 @@ pub(super) fn panel(samples: usize, skew: &Skew) -> String {
 pub(super) const STEADY: Skew = Skew::Fixed(DEGREE);
 
 /// Returns the numbers of batches that do not count and that count: whole windows of any length
-/// except 5 (and 6 if axes are coarse). With unchanging hot keys the unit learns longer, because
-/// one that has not finished learning is worse than none there.
+/// except 5 (and 6 if axes are coarse).
 fn batches(scale: &RadarScale, skew: &Skew) -> [usize; 2] {
     match (scale.coarse, skew) {
         (true, Skew::Jump(_)) => [8, 8],
+        // With unchanging hot keys a unit that has not finished learning is worse than none.
         (true, _) => [12, 8],
         (false, _) => [24, 24],
     }
@@ -144,7 +144,7 @@ fn long(scale: &RadarScale, skew: &Skew) -> RadarScale {
     }
 }
 
-/// The result of a course.
+/// The result of such a run.
 struct HeightRunResult {
     outcome: RadarBatchCosts,
     /// Number of batches that counted.
@@ -194,7 +194,7 @@ pub(super) fn jobs(scale: &RadarScale, wanted: &[&'static str]) -> Vec<FigureJob
     if !figures.is_empty() {
         for contender in [contender::RADAR, contender::RADAR_GRU, contender::NEARFIELD] {
             for degree in DEGREES {
-                let course = HeightRun {
+                let height_run = HeightRun {
                     contender,
                     window: WINDOW,
                     skew: Skew::Jump(degree),
@@ -205,7 +205,7 @@ pub(super) fn jobs(scale: &RadarScale, wanted: &[&'static str]) -> Vec<FigureJob
                                  rows: &mut _| {
                     gets(contender, degree, done, of, rows);
                 };
-                jobs.push(course.job(scale, figures.clone(), show));
+                jobs.push(height_run.job(scale, figures.clone(), show));
             }
         }
     }
@@ -223,7 +223,7 @@ fn gridded(scale: &RadarScale, figures: &[&'static str]) -> Vec<FigureJob> {
             contender::RADAR_SHARE,
         ],
     };
-    let mut courses = Vec::new();
+    let mut height_runs = Vec::new();
     for skew in [Skew::Jump(DEGREE), STEADY] {
         let (windows, shown) = match skew {
             // Figure 7 shows a window with unchanging hot keys.
@@ -237,41 +237,41 @@ fn gridded(scale: &RadarScale, figures: &[&'static str]) -> Vec<FigureJob> {
             .iter()
             .map(|&contender| (contender, WINDOW, &FORESEEN[2..]));
         let all = units.chain(others);
-        courses.extend(all.map(|(contender, window, shown)| {
+        height_runs.extend(all.map(|(contender, window, shown)| {
             let skew = skew.clone();
-            let course = HeightRun {
+            let height_run = HeightRun {
                 contender,
                 window,
                 skew,
             };
-            (course, shown)
+            (height_run, shown)
         }));
     }
-    let jobs = courses.into_iter().filter_map(|(course, shown)| {
+    let jobs = height_runs.into_iter().filter_map(|(height_run, shown)| {
         let shown = shown.iter().copied();
         let figures: Vec<&str> = shown.filter(|figure| figures.contains(figure)).collect();
-        (!figures.is_empty()).then(|| course.job(scale, figures, foreseen))
+        (!figures.is_empty()).then(|| height_run.job(scale, figures, foreseen))
     });
     jobs.collect()
 }
 
 /// Adds the points of figures 7 to 9.
 fn foreseen(
-    course: &HeightRun,
+    height_run: &HeightRun,
     done: &HeightRunResult,
     figures: &[&'static str],
     rows: &mut Vec<Row>,
 ) {
-    let name = course.contender.name;
-    let panel = panel(course.window.samples, &course.skew);
-    let x = Quantity::new("epochs of a window", "", course.window.batches as f64);
+    let name = height_run.contender.name;
+    let panel = panel(height_run.window.samples, &height_run.skew);
+    let x = Quantity::new("epochs of a window", "", height_run.window.batches as f64);
     let point = |figure| {
         let row = done.outcome.row(figure, name, 0, x.clone());
         row.in_panel(&*panel)
     };
     for &figure in figures {
         if figure == "7" {
-            spans(course, done, figure, rows);
+            spans(height_run, done, figure, rows);
             continue;
         }
         let row = |peer: &str, y, kind| Row {
@@ -292,7 +292,7 @@ fn foreseen(
             continue;
         }
         rows.push(point(figure));
-        if course.contender.learns() {
+        if height_run.contender.learns() {
             let y = Quantity::new("an epoch takes", "ms", done.training_ms());
             rows.push(row(name, y, NumberOrigin::Measured));
             let working = done.outcome.work(0).modules_ns / 1e6;
@@ -363,8 +363,8 @@ fn length_ms(span: &PhaseSpan) -> f64 {
 
 /// Adds the spans of figure 7: those of the last whole window, for each clock from its first span
 /// on.
-fn spans(course: &HeightRun, done: &HeightRunResult, figure: &str, rows: &mut Vec<Row>) {
-    let each = course.window.batches;
+fn spans(height_run: &HeightRun, done: &HeightRunResult, figure: &str, rows: &mut Vec<Row>) {
+    let each = height_run.window.batches;
     let spans = &done.report.spans;
     debug_assert!(each > 0, "a window has batches");
     // Only whole windows: the run may end within one.
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_has_spans_by_two_clocks_that_are_told_apart() {
+    fn a_window_has_spans_by_two_clocks_that_are_distinguished() {
         let rows = rows(&["7"]);
         for row in &rows {
             assert_eq!((&*row.detail.panel, &*row.detail.y.name), (SPANS, LASTS));

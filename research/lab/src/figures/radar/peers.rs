@@ -15,7 +15,7 @@ pub(super) fn calls_for<P: PeerMap<u64>>(
 ) -> Result<Vec<(P::Key, RadarSingleOperation)>, PointError> {
     let calls = calls.map(|call| Ok((P::key(call.key())?, call)));
     let calls: Result<_, &str> = calls.collect();
-    calls.map_err(|why| PointError::Missing(why.to_owned()))
+    calls.map_err(|reason| PointError::Missing(reason.to_owned()))
 }
 
 /// Executes calls, and returns the number of those that did not find a value that is certainly

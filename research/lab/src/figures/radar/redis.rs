@@ -124,7 +124,7 @@ fn measured(figure: &'static str, scale: &RadarScale, server: RadarPeerServer) -
         let skew = Skew::Words(Arc::new(tokens));
         for &verb in server.verbs {
             let verbs = Verbs::only(verb);
-            let took = ask(&mut clients, &mut data, &skew, &verbs, &own, run)?;
+            let took = median_time(&mut clients, &mut data, &skew, &verbs, &own, run)?;
             let rate = verbs.operations(own.batch) as f64 / took.as_secs_f64().max(1e-9) / 1e6;
             let row = Row::rated(figure, server.name, x.clone(), rate, NumberOrigin::Measured);
             run.rows.push(row.in_panel(verbs.name));
@@ -161,7 +161,7 @@ fn fill(
 }
 
 /// Executes batches that do not count and some that do; returns the median time of the latter.
-fn ask(
+fn median_time(
     clients: &mut PipelinedClients,
     data: &mut ExpectedEntries,
     skew: &Skew,

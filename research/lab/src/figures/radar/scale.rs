@@ -109,7 +109,7 @@ impl RadarScale {
     pub fn with_keys(self, keys: u64) -> Result<RadarScale, LabError> {
         if !(10_000..=KEYS_MAX as u64).contains(&keys) {
             return Err(LabError::OutOfRange {
-                what: "--count",
+                subject: "--count",
                 given: keys.to_string(),
                 allowed: format!("10000 to {KEYS_MAX}"),
             });
@@ -126,7 +126,7 @@ impl RadarScale {
     pub fn with_modules(self, modules: u64) -> Result<RadarScale, LabError> {
         if !(16..=4096).contains(&modules) {
             return Err(LabError::OutOfRange {
-                what: "--modules",
+                subject: "--modules",
                 given: modules.to_string(),
                 allowed: "16 to 4096".to_owned(),
             });

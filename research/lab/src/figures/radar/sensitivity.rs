@@ -201,13 +201,13 @@ pub(super) fn headlines(rows: &[Row]) -> Vec<Row> {
         // Only rates of the same variant, operation and skew are compared.
         let mut ratios: Vec<(&Row, f64)> = Vec::new();
         for row in rows.iter().filter(|row| row.peer == one) {
-            let is_beside = |beside: &&Row| {
-                beside.peer == other
-                    && beside.detail.panel == row.detail.panel
-                    && beside.detail.x == row.detail.x
+            let is_counterpart = |counterpart: &&Row| {
+                counterpart.peer == other
+                    && counterpart.detail.panel == row.detail.panel
+                    && counterpart.detail.x == row.detail.x
             };
-            let beside = rows.iter().find(is_beside);
-            let rates = row.rate_mops.zip(beside.and_then(|row| row.rate_mops));
+            let counterpart = rows.iter().find(is_counterpart);
+            let rates = row.rate_mops.zip(counterpart.and_then(|row| row.rate_mops));
             ratios.extend(rates.map(|(own, others)| (row, own / others)));
         }
         let mut done: Vec<(&str, &Quantity)> = Vec::new();

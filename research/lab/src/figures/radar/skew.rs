@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hottest_segment_has_what_zipf_gives_it() {
+    fn the_hottest_segment_has_the_share_of_the_zipf_distribution() {
         for (alpha, published) in [
             (0.0, 1.0),
             (0.2, 1.9),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_inserted_last_is_hottest() {
+    fn the_latest_inserted_keys_are_hottest() {
         let mut data = data();
         let new: Vec<u64> = (0..100).map(|number| number * 1_000_003 + 17).collect();
         for &key in &new {

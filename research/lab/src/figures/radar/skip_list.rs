@@ -137,9 +137,9 @@ impl PimBenchPlan {
             ("operations of a batch", self.batch as u64),
             ("rounds", self.rounds as u64),
         ];
-        if let Some((what, given)) = least.into_iter().find(|&(_, given)| given == 0) {
+        if let Some((name, given)) = least.into_iter().find(|&(_, given)| given == 0) {
             return Err(LabError::OutOfRange {
-                what,
+                subject: name,
                 given: given.to_string(),
                 allowed: "1 and more".to_owned(),
             });
@@ -419,8 +419,8 @@ impl<I: OrderedIndex<Words>, P: PeerMap<u64>> PimBenchPair<'_, I, P> {
                 };
             }
             self.index.execute(&mut batch)?;
-            let answers = expected.iter().enumerate();
-            let mut wrong = answers.filter(|&(at, &(_, before, _))| batch.value(at) != before);
+            let outcomes = expected.iter().enumerate();
+            let mut wrong = outcomes.filter(|&(at, &(_, before, _))| batch.value(at) != before);
             let first = wrong.next();
             turn.took += start.elapsed();
             turn.operations += size as u64;
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stops_it_keeps_the_rows_before() {
+    fn an_interrupt_keeps_the_rows_before() {
         let interrupt = Interrupt::default();
         let mut show = |_: &Row| interrupt.raise();
         let report = run(&index(), &plan(), &interrupt, &mut show).unwrap();
@@ -557,12 +557,15 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_refused() {
+    fn a_plan_without_keys_is_refused() {
         let plan = PimBenchPlan { keys: 0, ..plan() };
         let refused = run(&index(), &plan, &Interrupt::default(), &mut |_| ());
         assert!(matches!(
             refused,
-            Err(PointError::Lab(LabError::OutOfRange { what: "keys", .. }))
+            Err(PointError::Lab(LabError::OutOfRange {
+                subject: "keys",
+                ..
+            }))
         ));
     }
 

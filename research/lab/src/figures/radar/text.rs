@@ -60,7 +60,7 @@ const WORDS: u32 = 1_000_000;
 /// Generates a text with this number of pairs: documents of a hundred to a thousand words. The
 /// frequency of words follows Zipf's distribution (θ = 1), and is independent of their rank among
 /// words in their order.
-fn made_up(pairs: usize, seed: u64) -> Vec<u64> {
+fn generate(pairs: usize, seed: u64) -> Vec<u64> {
     let mut random = random(seed, 0x7465_7874);
     let frequency = Zipf::new(f64::from(WORDS), 1.0).expect("a distribution");
     let order = Permutation::new(u64::from(WORDS), seed);
@@ -85,7 +85,7 @@ fn made_up(pairs: usize, seed: u64) -> Vec<u64> {
 pub(super) fn of(scale: &RadarScale) -> Result<(Vec<u64>, &'static str), LabError> {
     Ok(match &scale.text {
         Some(path) => (read(path)?, "words"),
-        None => (made_up(scale.keys, scale.seed), "generated words"),
+        None => (generate(scale.keys, scale.seed), "generated words"),
     })
 }
 
@@ -107,9 +107,9 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_made_up_has_frequent_words() {
-        let keys = made_up(50_000, 1);
-        assert_eq!(keys, made_up(50_000, 1));
+    fn a_generated_text_has_frequent_words() {
+        let keys = generate(50_000, 1);
+        assert_eq!(keys, generate(50_000, 1));
         let mut counts = HashMap::new();
         for key in &keys {
             *counts.entry(key >> 32).or_insert(0) += 1;

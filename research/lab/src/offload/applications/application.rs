@@ -11,7 +11,7 @@ pub(super) trait RemoteApplication: Sync {
     /// A request of a user.
     type Request: Clone + Debug + Send;
     /// The reply to a user.
-    type Answer: Debug;
+    type Reply: Debug;
 
     /// Returns its name in rows.
     fn name(&self) -> String;
@@ -28,10 +28,10 @@ pub(super) trait RemoteApplication: Sync {
         request: &Self::Request,
         deployment: &mut dyn Deployment,
         sealer: &mut Sealer,
-    ) -> Result<Self::Answer, DeploymentError>;
+    ) -> Result<Self::Reply, DeploymentError>;
 
     /// Returns true if the reply may be right, while other callers change data.
-    fn is_right(&self, request: &Self::Request, answer: &Self::Answer) -> bool;
+    fn is_right(&self, request: &Self::Request, reply: &Self::Reply) -> bool;
 
     /// Adds native code for its programs.
     fn with_native<'m>(&self, native: NativeCode<'m>) -> NativeCode<'m>;

@@ -8,7 +8,7 @@ use super::deployments::{
 };
 use super::native::{NativeCode, TENANT};
 use super::sealer::Sealer;
-use super::site::{ApplicationSite, KEY, beside};
+use super::site::{ApplicationSite, KEY, with_nodes};
 use super::slow_core::slowdown;
 use super::{ApplicationError, ApplicationsPlan, DeploymentResult};
 use crate::harness::{
@@ -43,7 +43,7 @@ impl DeploymentKind {
         DeploymentKind::Rpc,
         DeploymentKind::CachedRpc,
     ];
-    /// The ways for requests without a key: their results cannot be cached by key.
+    /// The kinds for requests without a key, whose results cannot be cached by key.
     pub(super) const WITHOUT_KEYS: [DeploymentKind; 4] = [
         DeploymentKind::Programs,
         DeploymentKind::Returning,
@@ -88,7 +88,7 @@ impl NodeAddressRanges {
 /// The caches and memory that the callers of a machine share.
 pub(super) struct CallerMachine {
     pages: Arc<PageCache>,
-    kept: Arc<ObjectCache>,
+    objects: Arc<ObjectCache>,
     reserve: Arc<Reserve>,
 }
 
@@ -98,23 +98,23 @@ impl CallerMachine {
         let object = super::web_service::OBJECT_BYTES;
         CallerMachine {
             pages: Arc::new(PageCache::new(cache_bytes)),
-            kept: Arc::new(ObjectCache::new(cache_bytes, object)),
+            objects: Arc::new(ObjectCache::new(cache_bytes, object)),
             reserve: Arc::clone(reserve),
         }
     }
 
-    /// Creates a caller that reaches its data in this way.
+    /// Creates a caller with a deployment of this kind.
     pub(super) fn caller(
         &self,
-        way: DeploymentKind,
+        kind: DeploymentKind,
         site: &ApplicationSite<'_>,
     ) -> io::Result<Box<dyn Deployment>> {
         let servers = NodeCallClients::new(&site.servers)?;
         let reserve = Arc::clone(&self.reserve);
-        Ok(match way {
+        Ok(match kind {
             DeploymentKind::Programs | DeploymentKind::Returning => Box::new(ProgramDeployment {
                 runner: udp::OffloadClient::new(site.programs, TENANT, KEY, |settings| {
-                    settings.returns_to_caller = way == DeploymentKind::Returning;
+                    settings.returns_to_caller = kind == DeploymentKind::Returning;
                 })?,
                 servers,
                 reserve,
@@ -127,7 +127,7 @@ impl CallerMachine {
             DeploymentKind::Rpc => Box::new(Rpc { servers, reserve }),
             DeploymentKind::CachedRpc => Box::new(CachedRpcDeployment {
                 rpc: Rpc { servers, reserve },
-                kept: Arc::clone(&self.kept),
+                cache: Arc::clone(&self.objects),
             }),
         })
     }
@@ -150,7 +150,7 @@ pub(super) fn natives<'m>(
 
 /// The results of the turns of a contestant.
 struct DeploymentTurns<S> {
-    way: DeploymentKind,
+    kind: DeploymentKind,
     streams: Vec<S>,
     latency: Durations,
     rates: Vec<f64>,
@@ -183,14 +183,14 @@ fn serve<A: RemoteApplication>(
         let Some(request) = stream.next() else {
             break;
         };
-        let asked = Instant::now();
-        let answer = application.serve(&request, caller, sealer);
-        let took = asked.elapsed();
-        let answer = answer.map_err(|error| ApplicationError::NoAnswer {
+        let start = Instant::now();
+        let reply = application.serve(&request, caller, sealer);
+        let took = start.elapsed();
+        let reply = reply.map_err(|error| ApplicationError::NoReply {
             application: application.name(),
             reason: error.to_string(),
         })?;
-        if !application.is_right(&request, &answer) {
+        if !application.is_right(&request, &reply) {
             return Err(ApplicationError::Wrong {
                 application: application.name(),
                 request: format!("{request:?}"),
@@ -214,7 +214,7 @@ fn turn<A: RemoteApplication>(
     interrupt: &Interrupt,
 ) -> Result<(), ApplicationError> {
     let caller = || -> Result<_, ApplicationError> {
-        Ok((machine.caller(turns.way, site)?, Sealer::new()?))
+        Ok((machine.caller(turns.kind, site)?, Sealer::new()?))
     };
     let mut callers = Vec::new();
     for _ in 0..turns.streams.len() {
@@ -296,14 +296,14 @@ pub(super) fn measure<A: RemoteApplication>(
     application: &A,
     plan: &ApplicationsPlan,
     (rack, parts): (&RackMemory<'_>, &NodeAddressRanges),
-    ways: &[DeploymentKind],
+    kinds: &[DeploymentKind],
     interrupt: &Interrupt,
 ) -> Result<Vec<ReportRow<DeploymentResult>>, ApplicationError> {
     let nodes = rack.nodes().len();
     let data_bytes = parts.data_bytes();
     let cache_bytes = data_bytes / super::CACHED_PART;
-    let contestant = |(number, &way): (usize, &DeploymentKind)| DeploymentTurns {
-        way,
+    let contestant = |(number, &kind): (usize, &DeploymentKind)| DeploymentTurns {
+        kind,
         // No two contestants insert the same keys.
         streams: (0..plan.callers)
             .map(|caller| application.requests(number * plan.callers + caller))
@@ -316,13 +316,13 @@ pub(super) fn measure<A: RemoteApplication>(
         wire_bytes: Vec::new(),
     };
     // With a single memory node no traversal leaves it.
-    let ways = ways
+    let kinds = kinds
         .iter()
-        .filter(|&&way| way != DeploymentKind::Returning || nodes > 1);
-    let mut contestants: Vec<_> = ways.enumerate().map(contestant).collect();
+        .filter(|&&kind| kind != DeploymentKind::Returning || nodes > 1);
+    let mut contestants: Vec<_> = kinds.enumerate().map(contestant).collect();
     let reserve = Arc::new(Reserve::new(&parts.callers));
     let natives = natives(application, rack, parts);
-    let measured = beside(rack, natives, |site| {
+    let measured = with_nodes(rack, natives, |site| {
         in_turns(plan.rounds, &mut contestants, interrupt, |_, turns| {
             // Others have changed data since this contestant's last turn, so its caches start empty
             // again.
@@ -344,7 +344,7 @@ pub(super) fn measure<A: RemoteApplication>(
             |values: Vec<f64>| MeasurementSample::new(values).map(|sample| sample.median());
         let row = ReportRow {
             setting: None,
-            peer: turns.way.name().to_owned(),
+            peer: turns.kind.name().to_owned(),
             rate_mops: median(turns.rates).map(|rate| rate / 1e6),
             latency_ns: turns.latency.percentiles(),
             bytes_per_key: None,
@@ -353,7 +353,7 @@ pub(super) fn measure<A: RemoteApplication>(
                 callers: plan.callers,
                 nodes,
                 data_bytes,
-                cache_bytes: match turns.way {
+                cache_bytes: match turns.kind {
                     DeploymentKind::Paging | DeploymentKind::CachedRpc => cache_bytes,
                     DeploymentKind::Programs | DeploymentKind::Returning | DeploymentKind::Rpc => 0,
                 },
@@ -364,7 +364,7 @@ pub(super) fn measure<A: RemoteApplication>(
             },
             kind: NumberOrigin::Measured,
         };
-        let slow = match (turns.way, slowdown) {
+        let slow = match (turns.kind, slowdown) {
             (DeploymentKind::Rpc, Some(slowdown)) => Some(on_slow_core(&row, slowdown)),
             _ => None,
         };

@@ -112,7 +112,7 @@ pub enum ApplicationError {
     Seal(#[from] SealError),
     /// A request without a reply.
     #[error("a request of {application} failed: {reason}")]
-    NoAnswer {
+    NoReply {
         /// The application.
         application: String,
         /// The reason.
@@ -134,7 +134,7 @@ pub enum ApplicationError {
 /// The windows of the time series, in seconds.
 const WINDOWS: [u64; 4] = [1, 2, 4, 8];
 
-/// Measures all applications. `say` receives the present step, `finished` the rows of each
+/// Measures all applications. `show_step` receives the present step, `finished` the rows of each
 /// application.
 ///
 /// # Errors
@@ -142,51 +142,53 @@ const WINDOWS: [u64; 4] = [1, 2, 4, 8];
 pub fn measure_applications(
     plan: &ApplicationsPlan,
     interrupt: &Interrupt,
-    say: &mut dyn FnMut(&str),
+    show_step: &mut dyn FnMut(&str),
     finished: &mut dyn FnMut(&[ReportRow<DeploymentResult>]),
 ) -> Result<(), ApplicationError> {
     let (keys, streams) = (plan.keys, plan.callers * DeploymentKind::ALL.len());
     let nodes = plan.nodes.max(1);
     for mix in [Mix::YcsbA, Mix::YcsbB, Mix::YcsbC] {
-        say(&format!(
+        show_step(&format!(
             "filling the hash table of WebService {}",
             mix.name()
         ));
         with_memory(web_service::bytes(keys), nodes, |rack, heap, parts| {
             let built = WebService::new(heap, keys, mix, streams);
-            let application = built.map_err(because("WebService"))?;
-            say(&format!("running WebService {}", mix.name()));
-            let ways = &DeploymentKind::ALL;
-            let rows = measure::measure(&application, plan, (rack, parts), ways, interrupt)?;
+            let application = built.map_err(build_error("WebService"))?;
+            show_step(&format!("running WebService {}", mix.name()));
+            let kinds = &DeploymentKind::ALL;
+            let rows = measure::measure(&application, plan, (rack, parts), kinds, interrupt)?;
             finished(&rows);
             Ok(())
         })?;
     }
-    let ways = &DeploymentKind::WITHOUT_KEYS;
-    say("filling the ordered table");
+    let kinds = &DeploymentKind::WITHOUT_KEYS;
+    show_step("filling the ordered table");
     with_memory(ordered_table::bytes(keys), nodes, |rack, heap, parts| {
         let built = OrderedTableApplication::new(heap, keys, streams);
-        let application = built.map_err(because("the ordered table"))?;
-        say("running the ordered table");
-        let rows = measure::measure(&application, plan, (rack, parts), ways, interrupt)?;
+        let application = built.map_err(build_error("the ordered table"))?;
+        show_step("running the ordered table");
+        let rows = measure::measure(&application, plan, (rack, parts), kinds, interrupt)?;
         finished(&rows);
         Ok(())
     })?;
-    say("filling the time series");
+    show_step("filling the time series");
     with_memory(time_series::bytes(keys), nodes, |rack, heap, parts| {
         let built = TimeSeriesApplication::new(heap, keys, 1);
-        let series = built.map_err(because("the time series"))?;
+        let series = built.map_err(build_error("the time series"))?;
         for seconds in WINDOWS {
-            say(&format!("running windows of {seconds} s"));
+            show_step(&format!("running windows of {seconds} s"));
             let application = series.with_seconds(seconds);
-            let rows = measure::measure(&application, plan, (rack, parts), ways, interrupt)?;
+            let rows = measure::measure(&application, plan, (rack, parts), kinds, interrupt)?;
             finished(&rows);
         }
         Ok(())
     })
 }
 
-fn because(application: &'static str) -> impl FnOnce(ApplicationBuildError) -> ApplicationError {
+fn build_error(
+    application: &'static str,
+) -> impl FnOnce(ApplicationBuildError) -> ApplicationError {
     move |error| ApplicationError::Build {
         application,
         reason: error.to_string(),
@@ -198,9 +200,10 @@ const PAGE: u64 = 4096;
 /// Distance of the first addresses of successive memory nodes.
 const NODE: u64 = 1 << 40;
 
-/// Allocates memory for all nodes at the same time, because each waits for large pages.
+/// Allocates memory for all nodes at the same time.
 fn memories(nodes: usize, bytes: u64) -> Result<Vec<BenchMemory>, OffloadError> {
     std::thread::scope(|scope| {
+        // In parallel, because each node waits for its large pages.
         let threads = (0..nodes).map(|_| scope.spawn(|| BenchMemory::new(bytes)));
         let threads: Vec<_> = threads.collect();
         let joined = threads.into_iter().map(|thread| match thread.join() {

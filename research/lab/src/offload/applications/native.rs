@@ -210,8 +210,8 @@ fn each_entry(
         // A count that is read during a change must not lead beyond the node.
         for index in 0..word(node, b_plus::COUNT).min(ENTRIES_MAX as u64) {
             let entry = b_plus::ENTRIES + 16 * index;
-            let here = word(node, entry);
-            if here >= key && !visit(here, word(node, entry + 8)) {
+            let found = word(node, entry);
+            if found >= key && !visit(found, word(node, entry + 8)) {
                 return Ok(());
             }
         }

@@ -70,6 +70,8 @@ impl OrderedTableApplication {
         last.sort_unstable_by(|a, b| b.cmp(a));
         Ok(OrderedTableApplication {
             tree: RwLock::new(tree),
+            // A scan reads at most 100 entries, so only the last 100 keys can have fewer behind
+            // them.
             near_end: last.get(100).copied().unwrap_or(0),
             streams,
         })
@@ -84,7 +86,7 @@ impl OrderedTableApplication {
 
 impl RemoteApplication for OrderedTableApplication {
     type Request = OrderedTableRequest;
-    type Answer = OrderedTableReply;
+    type Reply = OrderedTableReply;
 
     fn name(&self) -> String {
         String::from("ordered table E")
@@ -140,8 +142,8 @@ impl RemoteApplication for OrderedTableApplication {
         }
     }
 
-    fn is_right(&self, request: &OrderedTableRequest, answer: &OrderedTableReply) -> bool {
-        match (request, answer) {
+    fn is_right(&self, request: &OrderedTableRequest, reply: &OrderedTableReply) -> bool {
+        match (request, reply) {
             (&OrderedTableRequest::Scan { number, count }, OrderedTableReply::Entries(entries)) => {
                 let is_full = entries.len() == count || key(number) >= self.near_end;
                 is_full

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_opens_what_was_sealed_and_nothing_else() {
+    fn a_user_opens_only_the_sealed_message() {
         let mut sealer = Sealer::new().expect("a key of 16 bytes");
         let object = vec![5; 8192];
         for number in 0..3 {

@@ -130,7 +130,7 @@ impl SiteNodeSockets {
 }
 
 /// Runs the memory nodes of a rack, each with its native code, while `body` runs.
-pub(super) fn beside<R>(
+pub(super) fn with_nodes<R>(
     rack: &RackMemory<'_>,
     natives: Vec<NativeCode<'_>>,
     body: impl FnOnce(&ApplicationSite<'_>) -> R,

@@ -19,9 +19,9 @@ const EACH: u64 = 16;
 /// The longest allocation, in bytes.
 const LONGEST: u64 = 8192;
 
-/// Returns the bytes of a slab, so that the data has some slabs at each node, as the artifact's
-/// slabs of 1 GiB have.
+/// Returns the bytes of a slab.
 pub(super) fn slab_bytes(data_bytes: u64, nodes: usize) -> u64 {
+    // The data has some slabs at each node, as in slabs of 1 GiB in the artifact.
     let slabs = EACH * nodes as u64;
     data_bytes.div_ceil(slabs.max(1)).next_multiple_of(LONGEST)
 }

@@ -8,7 +8,7 @@ use super::measure::{CallerMachine, DeploymentKind, NodeAddressRanges, natives};
 use super::native::TENANT;
 use super::ordered_table::{self, OrderedTableApplication};
 use super::sealer::{Sealer, open};
-use super::site::beside;
+use super::site::with_nodes;
 use super::slabs::RackSlabHeap;
 use super::time_series::{self, TimeSeriesApplication};
 use super::web_service::{self, OBJECT_BYTES, WebService, object};
@@ -118,9 +118,9 @@ impl Deployment for FaultyDeployment {
 fn mistakes<A: RemoteApplication>(
     application: &A,
     (rack, parts): (&RackMemory<'_>, &NodeAddressRanges),
-    (way, fault): (DeploymentKind, DeploymentFault),
+    (kind, fault): (DeploymentKind, DeploymentFault),
     stream: usize,
-    mut is_expected: impl FnMut(&A::Request, &A::Answer) -> bool,
+    mut is_expected: impl FnMut(&A::Request, &A::Reply) -> bool,
 ) -> usize {
     let natives = natives(application, rack, parts);
     // The cache is small, so that it evicts.
@@ -128,7 +128,7 @@ fn mistakes<A: RemoteApplication>(
     let machine = CallerMachine::new(400_000, &reserve);
     let run = |site: &super::site::ApplicationSite<'_>| {
         let mut caller = FaultyDeployment {
-            inner: machine.caller(way, site).unwrap(),
+            inner: machine.caller(kind, site).unwrap(),
             fault,
             number: 0,
         };
@@ -136,47 +136,47 @@ fn mistakes<A: RemoteApplication>(
         let requests = application.requests(stream).take(REQUESTS);
         requests
             .filter(|request| {
-                let answer = application
+                let reply = application
                     .serve(request, &mut caller, &mut sealer)
                     .unwrap();
-                let agrees = is_expected(request, &answer);
+                let agrees = is_expected(request, &reply);
                 // The check of measurements accepts every reply that this one accepts.
                 assert!(
-                    !agrees || application.is_right(request, &answer),
+                    !agrees || application.is_right(request, &reply),
                     "{request:?}"
                 );
                 !agrees
             })
             .count()
     };
-    beside(rack, natives, run).unwrap()
+    with_nodes(rack, natives, run).unwrap()
 }
 
 /// Builds data, runs all deployments without a fault on one memory node and on three, and then on
 /// one with each fault.
 fn compare<A: RemoteApplication>(
     bytes: u64,
-    ways: &[DeploymentKind],
+    kinds: &[DeploymentKind],
     faults: &[DeploymentFault],
     build: impl Fn(&mut RackSlabHeap<'_>) -> A,
-    model: impl Fn(&A) -> Box<dyn FnMut(&A::Request, &A::Answer) -> bool>,
+    model: impl Fn(&A) -> Box<dyn FnMut(&A::Request, &A::Reply) -> bool>,
 ) {
     let none = DeploymentFault::None;
-    let all = |nodes, fault| ways.iter().map(move |&way| (nodes, way, fault));
+    let all = |nodes, fault| kinds.iter().map(move |&kind| (nodes, kind, fault));
     let found = all(1, none).chain(all(3, none));
     let planted = faults.iter().flat_map(|&fault| all(1, fault));
-    for (nodes, way, fault) in found.chain(planted) {
+    for (nodes, kind, fault) in found.chain(planted) {
         with_memory(bytes, nodes, |rack, heap, parts| {
             let mut ranges = rack.nodes().iter().flat_map(|node| node.ranges().iter());
             assert!(ranges.all(|range| range.tenant == TENANT));
             let application = build(heap);
             let model = model(&application);
-            let mistakes = mistakes(&application, (rack, parts), (way, fault), 1, model);
+            let mistakes = mistakes(&application, (rack, parts), (kind, fault), 1, model);
             assert_eq!(
                 mistakes > 0,
                 fault != DeploymentFault::None,
                 "{} {mistakes}, {nodes}",
-                way.name()
+                kind.name()
             );
             Ok(())
         })
@@ -206,10 +206,10 @@ fn web_service(mix: Mix) {
                 .collect();
             let mut versions: HashMap<u64, u64> = HashMap::new();
             let mut addresses: HashMap<u64, u64> = HashMap::new();
-            Box::new(move |request, answer| {
+            Box::new(move |request, reply| {
                 // An object keeps its address, and each lookup finds one.
-                let mut agrees = answer.values.len() == request.numbers.len();
-                for (number, value) in request.numbers.iter().zip(&answer.values) {
+                let mut agrees = reply.values.len() == request.numbers.len();
+                for (number, value) in request.numbers.iter().zip(&reply.values) {
                     let Some(value) = *value else {
                         return false;
                     };
@@ -219,9 +219,9 @@ fn web_service(mix: Mix) {
                 let version = versions.entry(number).or_default();
                 if request.is_update {
                     *version += 1;
-                    return agrees && answer.message.is_none();
+                    return agrees && reply.message.is_none();
                 }
-                let (nonce, message) = answer.message.as_ref().unwrap();
+                let (nonce, message) = reply.message.as_ref().unwrap();
                 agrees && open(*nonce, message, OBJECT_BYTES) == Ok(object(number, *version))
             })
         },
@@ -245,42 +245,51 @@ fn web_service_c_is_answered_as_by_a_hash_map() {
 
 #[test]
 fn the_ordered_table_is_answered_as_by_a_b_tree_map() {
-    let ways = DeploymentKind::WITHOUT_KEYS;
+    let kinds = DeploymentKind::WITHOUT_KEYS;
     let faults = [
         DeploymentFault::LosesWrites,
         DeploymentFault::ChangesAnswers,
     ];
     let build = |heap: &mut RackSlabHeap<'_>| OrderedTableApplication::new(heap, KEYS, 2).unwrap();
-    compare(ordered_table::bytes(KEYS), &ways, &faults, build, |table| {
-        let entry = |number| (key(number), value(key(number)));
-        let mut model: BTreeMap<u64, u64> = (0..table.loaded()).map(entry).collect();
-        Box::new(move |request, answer| match (request, answer) {
-            (&ordered_table::OrderedTableRequest::Scan { number, count }, answer) => {
-                let entries = model.range(key(number)..).take(count);
-                let expected = entries.map(|(&key, &value)| StructureEntry { key, value });
-                let expected: Vec<StructureEntry> = expected.collect();
-                matches!(answer, ordered_table::OrderedTableReply::Entries(got) if *got == expected)
-            }
-            (&ordered_table::OrderedTableRequest::Insert { number }, answer) => {
-                let (key, value) = entry(number);
-                model.insert(key, value);
-                matches!(answer, ordered_table::OrderedTableReply::Inserted)
-            }
-        })
-    });
+    compare(
+        ordered_table::bytes(KEYS),
+        &kinds,
+        &faults,
+        build,
+        |table| {
+            let entry = |number| (key(number), value(key(number)));
+            let mut model: BTreeMap<u64, u64> = (0..table.loaded()).map(entry).collect();
+            Box::new(move |request, reply| match (request, reply) {
+                (&ordered_table::OrderedTableRequest::Scan { number, count }, reply) => {
+                    let entries = model.range(key(number)..).take(count);
+                    let expected = entries.map(|(&key, &value)| StructureEntry { key, value });
+                    let expected: Vec<StructureEntry> = expected.collect();
+                    matches!(
+                        reply,
+                        ordered_table::OrderedTableReply::Entries(got) if *got == expected
+                    )
+                }
+                (&ordered_table::OrderedTableRequest::Insert { number }, reply) => {
+                    let (key, value) = entry(number);
+                    model.insert(key, value);
+                    matches!(reply, ordered_table::OrderedTableReply::Inserted)
+                }
+            })
+        },
+    );
 }
 
 #[test]
 fn the_time_series_is_answered_as_by_a_vector() {
-    let ways = DeploymentKind::WITHOUT_KEYS;
+    let kinds = DeploymentKind::WITHOUT_KEYS;
     for seconds in [1, 8] {
         let build = move |heap: &mut RackSlabHeap<'_>| {
             TimeSeriesApplication::new(heap, KEYS, seconds).unwrap()
         };
         let faults = [DeploymentFault::ChangesAnswers];
-        compare(time_series::bytes(KEYS), &ways, &faults, build, |_| {
+        compare(time_series::bytes(KEYS), &kinds, &faults, build, |_| {
             let all: Vec<u64> = (0..KEYS).map(|number| measurement(number).1).collect();
-            Box::new(move |request, answer| {
+            Box::new(move |request, reply| {
                 let first = request.first as usize;
                 let window = &all[first..first + 120 * seconds as usize];
                 let sum: u64 = window.iter().sum();
@@ -290,7 +299,7 @@ fn the_time_series_is_answered_as_by_a_vector() {
                     least: window.iter().min().copied(),
                     greatest: window.iter().max().copied(),
                 };
-                *answer == expected
+                *reply == expected
             })
         });
     }

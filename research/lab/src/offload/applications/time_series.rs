@@ -74,7 +74,7 @@ impl TimeSeriesApplication {
 
 impl RemoteApplication for TimeSeriesApplication {
     type Request = TimeSeriesRequest;
-    type Answer = TimeSeriesReply;
+    type Reply = TimeSeriesReply;
 
     fn name(&self) -> String {
         format!("time series {} s", self.seconds)
@@ -112,10 +112,10 @@ impl RemoteApplication for TimeSeriesApplication {
         })
     }
 
-    fn is_right(&self, request: &TimeSeriesRequest, answer: &TimeSeriesReply) -> bool {
+    fn is_right(&self, request: &TimeSeriesRequest, reply: &TimeSeriesReply) -> bool {
         let numbers = request.first..request.first + self.window();
         let [sum, least, greatest] = sum_and_bounds(numbers);
-        *answer
+        *reply
             == TimeSeriesReply {
                 sum,
                 mean: sum as f64 / self.window() as f64,

@@ -162,16 +162,16 @@ impl WebService {
         }
         // A lookup always includes the last key, because its value is the object's address.
         let last = keys.len().saturating_sub(1);
-        let mut asked: Vec<usize> = (0..keys.len())
+        let mut lookups: Vec<usize> = (0..keys.len())
             .filter(|&at| at == last || values.get(at).is_some_and(Option::is_none))
             .collect();
         if self.tables.len() > 1 {
             let part = |at: usize| part(keys[at], self.tables.len());
             // Keys of one node together, so that a request crosses each node once; the last node is
             // the one with the object's address.
-            asked.sort_by_key(|&at| (part(at) == part(last), part(at), at));
+            lookups.sort_by_key(|&at| (part(at) == part(last), part(at), at));
         }
-        let missing: Vec<u64> = asked
+        let missing: Vec<u64> = lookups
             .iter()
             .filter_map(|&at| keys.get(at).copied())
             .collect();
@@ -179,7 +179,7 @@ impl WebService {
         let query = self.find_all(&missing);
         let word = FIND_ALL_PAIRS + 2 * (missing.len() - 1);
         let outcome = deployment.run_then(&query, word, then)?;
-        for ((&at, &key), found) in asked.iter().zip(&missing).zip(found_all(&outcome)) {
+        for ((&at, &key), found) in lookups.iter().zip(&missing).zip(found_all(&outcome)) {
             if let Some(value) = found {
                 deployment.remember(key, value);
             }
@@ -204,7 +204,7 @@ pub(super) enum ApplicationBuildError {
 
 impl RemoteApplication for WebService {
     type Request = WebServiceRequest;
-    type Answer = WebServiceReply;
+    type Reply = WebServiceReply;
 
     fn name(&self) -> String {
         format!("WebService {}", self.mix.name())
@@ -281,17 +281,17 @@ impl RemoteApplication for WebService {
         })
     }
 
-    fn is_right(&self, request: &WebServiceRequest, answer: &WebServiceReply) -> bool {
+    fn is_right(&self, request: &WebServiceRequest, reply: &WebServiceReply) -> bool {
         let last = request.numbers.last().copied().unwrap_or_default();
-        let [number, first, second, version] = answer.object;
+        let [number, first, second, version] = reply.object;
         let addresses = request.numbers.iter().map(|&number| {
             let object = self.object_of(number);
             self.objects.get(object as usize).copied()
         });
         number == self.object_of(last)
             && (first, second) == (version, version)
-            && answer.values.iter().copied().eq(addresses)
-            && answer.message.is_none() == request.is_update
+            && reply.values.iter().copied().eq(addresses)
+            && reply.message.is_none() == request.is_update
     }
 
     fn with_native<'m>(&self, native: NativeCode<'m>) -> NativeCode<'m> {

@@ -38,9 +38,7 @@ const NAME_WORDS: usize = 200_000;
 ///
 /// The part before the `@` is a word and a number up to 9999 (35 %), two words with a dot (25 %),
 /// an initial and a word (15 %), two words with an underscore and a number up to 99 (15 %) or a
-/// word (10 %); the domain has a rank of Zipf 1.1 among 8 large providers and 2,000 more. Some
-/// forms are rarer than that in large sets, because short addresses run out and are then drawn
-/// again.
+/// word (10 %); the domain has a rank of Zipf 1.1 among 8 large providers and 2,000 more.
 pub(super) fn generate(count: usize, seed: u64, progress: Progress<'_>) -> ByteStringList {
     let mut random = random(seed, 0x6d61_696c);
     let addresses = EmailGenerator::new(&mut random);
@@ -49,6 +47,7 @@ pub(super) fn generate(count: usize, seed: u64, progress: Progress<'_>) -> ByteS
     let mut address = Vec::new();
     while strings.len() < count {
         addresses.draw(&mut random, &mut address);
+        // In large sets short addresses run out and are drawn again, which makes their forms rarer.
         if seen.insert(&address) {
             strings.push(&address);
             if strings.len().is_multiple_of(REPORT_INTERVAL) {

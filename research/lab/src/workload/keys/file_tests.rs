@@ -114,7 +114,7 @@ fn other_columns_are_strings() {
 }
 
 #[test]
-fn unusable_files_say_why() {
+fn unusable_files_are_refused_with_a_reason() {
     let missing = KeySetSpec::File(PathBuf::from("/nowhere/keys.txt"))
         .generate(None, 1)
         .unwrap_err();

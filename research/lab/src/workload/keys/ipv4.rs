@@ -73,6 +73,7 @@ pub(super) fn generate(count: usize, seed: u64, progress: Progress<'_>) -> Vec<u
     }
     debug_assert_eq!(starts.len(), blocks, "each key of each block has a start");
     starts.shuffle(&mut random);
+    // A block without its start joins the one before it, as neighbours do in the list.
     starts.truncate(count);
     progress(starts.len() as u64, count as u64);
     starts
@@ -83,6 +84,8 @@ fn shares(blocks: usize, random: &mut Random) -> Vec<(u8, usize)> {
     let hot = HOT_FIRST_BYTES.iter();
     let hot = hot.flat_map(|&(weight, bytes)| bytes.iter().map(move |&byte| (byte, weight)));
     let mut weights: Vec<(u8, f64)> = hot.map(|(byte, weight)| (byte, weight.into())).collect();
+    // 0, 10, 127 and all from 224 on are local, private, multicast or reserved addresses, which no
+    // registry assigns.
     let mut cold: Vec<u8> = (1..224)
         .filter(|byte| ![10, 127].contains(byte) && weights.iter().all(|(hot, _)| hot != byte))
         .collect();

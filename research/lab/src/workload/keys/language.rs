@@ -94,11 +94,11 @@ impl Language {
             return stem;
         }
         let place = random.random_range(0..STEMS_KEPT);
-        let kept = &stems[place];
-        debug_assert!(kept.is_ascii(), "a stem is cut at any byte");
+        let earlier = &stems[place];
+        debug_assert!(earlier.is_ascii(), "a stem is cut at any byte");
         let mut stem = String::new();
-        if (4..10).contains(&kept.len()) && random.random_ratio(5, 8) {
-            stem.push_str(&kept[..random.random_range(3..=kept.len())]);
+        if (4..10).contains(&earlier.len()) && random.random_ratio(5, 8) {
+            stem.push_str(&earlier[..random.random_range(3..=earlier.len())]);
             self.append_syllable(random, &mut stem);
         } else {
             stem = self.stem(random);
@@ -107,7 +107,7 @@ impl Language {
         stem
     }
 
-    /// Appends the words of one stem: at least one, 3.5 on average, possibly repeated.
+    /// Appends the words of one stem: at least one, possibly repeated.
     pub(super) fn family(&self, mut stem: String, random: &mut Random, words: &mut Vec<String>) {
         if random.random_ratio(1, 16) {
             let joint = if random.random_ratio(2, 3) { "-" } else { "" };
@@ -123,6 +123,7 @@ impl Language {
                 word[..1].make_ascii_uppercase();
             }
             words.push(word);
+            // On average a stem has 3.5 words.
             if random.random_ratio(2, 7) {
                 return;
             }
@@ -133,13 +134,13 @@ impl Language {
 /// Joins a stem and an ending. If two vowels meet, the first is dropped.
 fn join(stem: &str, ending: &str) -> String {
     let vowel = |byte: Option<&u8>| byte.is_some_and(|byte| b"aeiouy".contains(byte));
-    let meet = vowel(stem.as_bytes().last()) && vowel(ending.as_bytes().first());
-    let kept = if meet && stem.len() > 2 {
+    let vowels_meet = vowel(stem.as_bytes().last()) && vowel(ending.as_bytes().first());
+    let shortened = if vowels_meet && stem.len() > 2 {
         &stem[..stem.len() - 1]
     } else {
         stem
     };
-    format!("{kept}{ending}")
+    format!("{shortened}{ending}")
 }
 
 /// Values drawn in proportion to weights.

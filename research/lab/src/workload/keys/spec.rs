@@ -124,7 +124,7 @@ impl KeySetSpec {
         check_available(|| format!("{count} {self} keys"), need)?;
         if count == 0 || count > self.count_max() {
             return Err(LabError::OutOfRange {
-                what: "count of keys",
+                subject: "count of keys",
                 given: count.to_string(),
                 allowed: match self.count_max() {
                     u64::MAX => "at least 1".to_owned(),
@@ -135,8 +135,7 @@ impl KeySetSpec {
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
-    /// Returns the peak memory of generation for each key. A file checks its memory by itself,
-    /// because it knows its size.
+    /// Returns the peak memory of generation for each key.
     fn bytes_per_key(&self) -> u64 {
         match self {
             KeySetSpec::Sparse | KeySetSpec::Dense | KeySetSpec::RandomDense => 8,
@@ -144,6 +143,7 @@ impl KeySetSpec {
             KeySetSpec::Digits => digits::BYTES_PER_KEY,
             KeySetSpec::Words => words::BYTES_PER_KEY,
             KeySetSpec::Email => email::BYTES_PER_KEY,
+            // `file::read` checks its memory itself, by the size of the lines so far.
             KeySetSpec::File(_) => 0,
         }
     }
@@ -168,7 +168,7 @@ impl FromStr for KeySetSpec {
                 Some(path) if !path.is_empty() => KeySetSpec::File(PathBuf::from(path)),
                 _ => {
                     return Err(LabError::UnknownName {
-                        what: "key set",
+                        subject: "key set",
                         given: shortened(text),
                         allowed: ALLOWED,
                     });
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_list_what_is_allowed() {
+    fn errors_of_unknown_names_list_the_allowed_ones() {
         for bad in ["", "Sparse", "file", "file:", "ipv6"] {
             let error = bad.parse::<KeySetSpec>().unwrap_err().to_string();
             assert!(
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn every_set_has_the_count_asked_for_and_no_duplicates() {
+    fn every_set_has_the_requested_count_and_no_duplicates() {
         for name in NAMES {
             for count in [1, 2, 1000, 50_000] {
                 let set = spec(name).generate(Some(count), 3).unwrap();

@@ -33,7 +33,7 @@ impl CardNodePlaces {
         self.free(address);
         let bytes = u64::from(bytes.max(1)).next_multiple_of(GRAIN) as u32;
         let unused = self.unused.get_mut(&bytes).and_then(Vec::pop);
-        let address_there = unused.unwrap_or_else(|| {
+        let card_address = unused.unwrap_or_else(|| {
             let size = u64::from(bytes);
             // A place that fits into a line does not cross a line, and a larger one begins at a
             // line.
@@ -44,10 +44,10 @@ impl CardNodePlaces {
             self.end = begins + size;
             begins
         });
-        let in_line = address_there % LINE + u64::from(bytes) <= LINE;
-        debug_assert!(in_line || address_there.is_multiple_of(LINE));
+        let in_line = card_address % LINE + u64::from(bytes) <= LINE;
+        debug_assert!(in_line || card_address.is_multiple_of(LINE));
         let place = MemorySpan {
-            address: address_there,
+            address: card_address,
             bytes,
         };
         self.places.insert(address, place);

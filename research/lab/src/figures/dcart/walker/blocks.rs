@@ -59,8 +59,7 @@ impl<F: DcartEntryForm> BlockTree<F> {
         }
     }
 
-    /// Converts a visit. The first read is the node's first bytes, or its slot. In a leaf or a
-    /// large node the slot is read at the same time, because its line is known.
+    /// Converts a visit. The first read is the node's first bytes, or its slot.
     fn visit(&self, visit: &nearfield_radix::RadixNodeVisit, node: CardNode) -> DcartVisit {
         let at = |offset: u32, bytes| MemorySpan {
             address: node.place.address + u64::from(offset),
@@ -74,6 +73,7 @@ impl<F: DcartEntryForm> BlockTree<F> {
         };
         let (first, also, then) = match (is_leaf, visit.head_bytes) {
             (_, 0) => (slot, MemorySpan::default(), MemorySpan::default()),
+            // The line of a leaf's slot is known, so it is read at the same time.
             (true, _) => (head, slot, MemorySpan::default()),
             (false, _) => (head, MemorySpan::default(), slot),
         };

@@ -1,5 +1,4 @@
-//! A linked list of nodes of 256 bytes in random order. Next is at byte 0, the value at byte 248,
-//! so that an iteration loads a whole node.
+//! A linked list of nodes of 256 bytes in random order. Next is at byte 0, the value at byte 248.
 
 use super::{Image, NODE_BYTES, NodeImageSource, put};
 use crate::workload::Permutation;
@@ -39,6 +38,7 @@ impl NodeImageSource for PulseList {
             if number + 1 < self.nodes {
                 put(&mut image, 0, self.address(number + 1));
             }
+            // At the end, so that an iteration loads a whole node.
             put(&mut image, 248, number);
             image
         })

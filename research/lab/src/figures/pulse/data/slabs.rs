@@ -56,6 +56,7 @@ impl SlabPlaces {
             let has_room = |node: &usize| used.get(*node).is_some_and(|&used| used < each);
             candidates.clear();
             candidates.extend((0..count).filter(|node| has_room(node) && Some(*node) != last));
+            // Towards the end, only the memory node of the last slab may have room.
             if candidates.is_empty() {
                 candidates.extend((0..count).filter(has_room));
             }

@@ -74,8 +74,7 @@ impl PulseTimeSeries {
         leaf + (1..self.levels).map(inner).sum::<u64>()
     }
 
-    /// Returns a node's number in the order of creation. Inner nodes follow the last leaf that they
-    /// need, the upper ones first.
+    /// Returns a node's number in the order of creation.
     fn number(&self, place: TreeNodePosition) -> u64 {
         let TreeNodePosition { level, index } = place;
         if level == 0 {
@@ -85,6 +84,7 @@ impl PulseTimeSeries {
             0 => 2 * INNER.pow(level - 1),
             _ => INNER.pow(level) * (index + 1),
         };
+        // Inner nodes follow the last leaf that they need, the upper ones first.
         self.created_before(leaves) - u64::from(level)
     }
 

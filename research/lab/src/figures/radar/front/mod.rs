@@ -79,22 +79,22 @@ impl PipelinedClients {
     /// key are executed in their order; others in any order.
     ///
     /// # Errors
-    /// The server went away (`Broken`) or replies with an error (`RadarReplyForm`).
+    /// The server went away (`Broken`) or replies with an error (`ErrorReply`).
     pub(super) fn execute(&mut self, batch: &mut Batch<Words>) -> Result<Duration, ServerError> {
         let mut positions: Vec<Vec<usize>> = vec![Vec::new(); self.lanes.len()];
         let mut requests: Vec<Vec<u8>> = vec![Vec::new(); self.lanes.len()];
-        let refused = |error: nearfield_core::OperationError| ServerError::Answer {
+        let refused = |error: nearfield_core::OperationError| ServerError::ErrorReply {
             name: self.name.clone(),
-            answer: error.to_string(),
+            reply: error.to_string(),
         };
         let (input, mut output) = batch.begin().map_err(refused)?;
         for (position, operation) in input.operations().iter().enumerate() {
             // Operations on a key use one connection, so their order is kept.
             let lane = operation.point_key().map_or(position as u64, scatter);
             let lane = (lane % self.lanes.len() as u64) as usize;
-            request(&input, operation, &mut requests[lane]).map_err(|answer| {
+            request(&input, operation, &mut requests[lane]).map_err(|reply| {
                 let name = self.name.clone();
-                ServerError::Answer { name, answer }
+                ServerError::ErrorReply { name, reply }
             })?;
             positions[lane].push(position);
         }
@@ -123,9 +123,9 @@ impl PipelinedClients {
             for &position in positions {
                 let operation = &input.operations()[position];
                 let read = replies.read(&input, position, operation, &mut output);
-                read.map_err(|answer| ServerError::Answer {
+                read.map_err(|reply| ServerError::ErrorReply {
                     name: self.name.clone(),
-                    answer,
+                    reply,
                 })?;
             }
         }
@@ -156,9 +156,9 @@ impl PipelinedClients {
                     replies[number].extend_from_slice(bytes);
                 })
                 .map_err(broken)?;
-                if let Some(answer) = lane.take_error() {
+                if let Some(reply) = lane.take_error() {
                     let name = self.name.clone();
-                    return Err(ServerError::Answer { name, answer });
+                    return Err(ServerError::ErrorReply { name, reply });
                 }
                 lane.send().map_err(broken)?;
             }
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_as_commands_is_done_as_if_it_were_called() {
+    fn commands_have_the_outcomes_of_direct_calls() {
         let (served, called) = (index(), index());
         let mut clients = PipelinedClients::of_index("front", Arc::clone(&served)).unwrap();
         // A SET is unconditional, so only updates with a comparison that succeeds can be sent.
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_command_says_is_refused_before_anything_is_sent() {
+    fn an_operation_without_a_command_is_refused_before_anything_is_sent() {
         let index = index();
         let mut clients = PipelinedClients::of_index("front", Arc::clone(&index)).unwrap();
         let mut batch = Batch::new();
@@ -282,22 +282,22 @@ mod tests {
     }
 
     #[test]
-    fn a_front_says_what_it_cannot_do_and_goes_on() {
+    fn a_front_reports_an_unknown_command_and_continues() {
         let front = Front::start(index()).unwrap();
         let mut strange = TcpStream::connect(front.address).unwrap();
         let mut other = TcpStream::connect(front.address).unwrap();
         strange.write_all(b"FLUSHALL\r\nPING\r\n").unwrap();
-        let mut answer = [0; 20];
-        strange.read_exact(&mut answer).unwrap();
-        assert_eq!(&answer, b"-ERR cannot do 'FLUS");
+        let mut reply = [0; 20];
+        strange.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"-ERR cannot do 'FLUS");
         // A connection that speaks another protocol is closed, and the others stay.
         strange.write_all(b"*1\r\n:7\r\n").unwrap();
         let mut rest = Vec::new();
         let _ = strange.read_to_end(&mut rest);
         assert!(rest.ends_with(b"+PONG\r\n"));
         other.write_all(b"PING\r\n").unwrap();
-        let mut answer = [0; 7];
-        other.read_exact(&mut answer).unwrap();
-        assert_eq!(&answer, b"+PONG\r\n");
+        let mut reply = [0; 7];
+        other.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"+PONG\r\n");
     }
 }

@@ -1,6 +1,5 @@
 //! Operations on words as commands, and the replies to them. Keys and values are 8 bytes, the most
-//! significant first, so that keys have the order of their numbers. An update is a `SET` that
-//! returns the previous value.
+//! significant first. An update is a `SET` that returns the previous value.
 
 use nearfield_core::{
     Batch, BatchInput, BatchOutput, IndexOperation, OperationOutcome, ScanDirection, Words,
@@ -85,7 +84,7 @@ pub(super) fn accept(words: &[&[u8]], batch: &mut Batch<Words>) -> RadarReplyFor
         return RadarReplyForm::Error("ERR no command".to_owned());
     };
     let is = |word: &[u8], other: &str| word.eq_ignore_ascii_case(other.as_bytes());
-    let understood = match arguments {
+    let accepted = match arguments {
         [] if is(name, "ping") => Some(RadarReplyForm::Pong),
         [key] if is(name, "get") => word(key).map(|key| {
             batch.get(key);
@@ -96,18 +95,20 @@ pub(super) fn accept(words: &[&[u8]], batch: &mut Batch<Words>) -> RadarReplyFor
             RadarReplyForm::Value
         }),
         [key, value, options @ ..] if is(name, "set") => {
-            let answer = match options {
+            let form = match options {
                 [] => Some(RadarReplyForm::Done),
                 [option] if is(option, "get") => Some(RadarReplyForm::Value),
                 _ => None,
             };
             let entry = word(key).zip(word(value));
-            answer.zip(entry).map(|(answer, (key, value))| {
+            form.zip(entry).map(|(form, (key, value))| {
                 batch.insert(key, value);
-                answer
+                form
             })
         }
-        [key, way, with] if is(name, "knearest") && is(way, "before") && is(with, "withvalue") => {
+        [key, direction, with]
+            if is(name, "knearest") && is(direction, "before") && is(with, "withvalue") =>
+        {
             word(key).map(|key| {
                 batch.predecessor(key);
                 RadarReplyForm::Entry
@@ -121,7 +122,7 @@ pub(super) fn accept(words: &[&[u8]], batch: &mut Batch<Words>) -> RadarReplyFor
         }
         _ => None,
     };
-    understood.unwrap_or_else(|| {
+    accepted.unwrap_or_else(|| {
         let name = name.escape_ascii();
         RadarReplyForm::Error(format!(
             "ERR cannot do '{name}' with these arguments; there are PING, GET, SET [GET], GETDEL, \
@@ -131,6 +132,7 @@ pub(super) fn accept(words: &[&[u8]], batch: &mut Batch<Words>) -> RadarReplyFor
 }
 
 fn word(bytes: &[u8]) -> Option<u64> {
+    // The most significant byte is first, so that keys have the order of their numbers.
     bytes.try_into().ok().map(u64::from_be_bytes)
 }
 
@@ -144,13 +146,13 @@ fn bound(bytes: &[u8]) -> Option<Bound<u64>> {
 }
 
 /// Writes the reply to the operation at a position of an executed batch.
-pub(super) fn answer(
-    answer: &RadarReplyForm,
+pub(super) fn write_reply(
+    form: &RadarReplyForm,
     batch: &Batch<Words>,
     position: usize,
     reply: &mut RespReply,
 ) {
-    match answer {
+    match form {
         RadarReplyForm::Pong => return reply.simple("PONG"),
         RadarReplyForm::Error(text) => return reply.error(text),
         // Writes the entries directly, without a list of them. The code below handles an empty
@@ -171,7 +173,7 @@ pub(super) fn answer(
     }
     match batch.outcome(position) {
         OperationOutcome::Failed(error) => reply.error(&format!("ERR {error}")),
-        OperationOutcome::Value(_) if *answer == RadarReplyForm::Done => reply.ok(),
+        OperationOutcome::Value(_) if *form == RadarReplyForm::Done => reply.ok(),
         OperationOutcome::Value(Some(value)) => reply.bulk(&value.to_be_bytes()),
         OperationOutcome::Value(None) => reply.null(),
         OperationOutcome::Entry(Some((key, value))) => {
@@ -272,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_command_is_said_to_be_none() {
+    fn words_that_are_no_command_get_an_error() {
         let mut batch = Batch::new();
         let key = 7_u64.to_be_bytes();
         let refused: [&[&[u8]]; 8] = [
@@ -286,10 +288,10 @@ mod tests {
             &[b"FLUSHALL"],
         ];
         for words in refused {
-            let answer = accept(words, &mut batch);
+            let form = accept(words, &mut batch);
             assert!(
-                matches!(answer, RadarReplyForm::Error(_)),
-                "{words:?}: {answer:?}"
+                matches!(form, RadarReplyForm::Error(_)),
+                "{words:?}: {form:?}"
             );
         }
         assert!(batch.is_empty());

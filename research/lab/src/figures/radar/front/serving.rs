@@ -2,7 +2,7 @@
 //! executes them as one batch.
 
 use super::super::contender::ModelledIndex;
-use super::protocol::{RadarReplyForm, accept, answer};
+use super::protocol::{RadarReplyForm, accept, write_reply};
 use crate::server::lane::ignore_interrupts;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -53,7 +53,7 @@ impl Front {
             listener,
             connections: Vec::new(),
             batch: Batch::new(),
-            answers: Vec::new(),
+            reply_forms: Vec::new(),
         };
         let thread = std::thread::Builder::new().name("front".to_owned());
         let thread = thread.spawn(move || serving.serve())?;
@@ -99,7 +99,7 @@ struct RadarFrontServer {
     batch: Batch<Words>,
     /// For each received command: its connection, its position in the batch, and the form of its
     /// reply.
-    answers: Vec<(usize, usize, RadarReplyForm)>,
+    reply_forms: Vec<(usize, usize, RadarReplyForm)>,
 }
 
 struct RadarFrontConnection {
@@ -130,7 +130,7 @@ impl RadarFrontServer {
                 }
             }
             let expected = self.shared.expected.load(Ordering::Acquire);
-            if self.answers.len() >= expected.max(1) {
+            if self.reply_forms.len() >= expected.max(1) {
                 self.execute();
             }
         }
@@ -168,11 +168,11 @@ impl RadarFrontServer {
         let Some(Some(connection)) = self.connections.get_mut(number) else {
             return;
         };
-        let (batch, answers) = (&mut self.batch, &mut self.answers);
+        let (batch, reply_forms) = (&mut self.batch, &mut self.reply_forms);
         let read = connection.receive(buffer, |words| {
             let position = batch.len();
-            let answer = accept(words, batch);
-            answers.push((number, position, answer));
+            let form = accept(words, batch);
+            reply_forms.push((number, position, form));
         });
         if read.and_then(|()| connection.send()).is_err() {
             self.connections[number] = None;
@@ -190,13 +190,13 @@ impl RadarFrontServer {
         self.shared.executing.fetch_add(took, Ordering::AcqRel);
         // An index refuses a batch as a whole.
         if let Err(error) = executed {
-            for (_, _, answer) in &mut self.answers {
-                *answer = RadarReplyForm::Error(format!("ERR {error}"));
+            for (_, _, form) in &mut self.reply_forms {
+                *form = RadarReplyForm::Error(format!("ERR {error}"));
             }
         }
-        for (number, position, how) in self.answers.drain(..) {
+        for (number, position, form) in self.reply_forms.drain(..) {
             if let Some(connection) = &mut self.connections[number] {
-                answer(&how, &self.batch, position, &mut connection.reply);
+                write_reply(&form, &self.batch, position, &mut connection.reply);
             }
         }
         self.batch.clear();

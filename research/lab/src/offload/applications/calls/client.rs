@@ -20,7 +20,7 @@ pub(in super::super) enum NodeCallError {
     Socket(#[from] io::Error),
     /// A timeout: no node has replied.
     #[error("no reply from the memory node for {} s", PATIENCE.as_secs())]
-    NoAnswer,
+    NoReply,
     /// A refusal of the node.
     #[error("the memory node has refused the call")]
     Refused,
@@ -62,9 +62,9 @@ impl NodeCallClient {
         let datagram = call.encode(self.number);
         let begun = Instant::now();
         let mut wait = WAIT;
-        let length = 'answered: loop {
+        let length = 'replied: loop {
             if begun.elapsed() >= PATIENCE {
-                return Err(NodeCallError::NoAnswer);
+                return Err(NodeCallError::NoReply);
             }
             self.socket.send_datagram(self.server, &datagram)?;
             let sent = Instant::now();
@@ -74,14 +74,14 @@ impl NodeCallClient {
                 if let Some((length, _)) = received
                     && self.buffer.starts_with(&self.number.to_le_bytes())
                 {
-                    break 'answered length;
+                    break 'replied length;
                 }
             }
             // The node may be busy, and more copies of the call would only delay it.
             wait *= 2;
         };
         match self.buffer.get(8..length) {
-            Some([1, answer @ ..]) => Ok(answer),
+            Some([1, reply @ ..]) => Ok(reply),
             _ => Err(NodeCallError::Refused),
         }
     }

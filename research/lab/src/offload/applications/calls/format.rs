@@ -65,8 +65,8 @@ impl<'a> TraversalReply<'a> {
         to.extend(self.object);
     }
 
-    pub(in super::super) fn decode(answer: &'a [u8]) -> Option<TraversalReply<'a>> {
-        let mut bytes = NodeCallReader(answer);
+    pub(in super::super) fn decode(reply: &'a [u8]) -> Option<TraversalReply<'a>> {
+        let mut bytes = NodeCallReader(reply);
         Some(TraversalReply {
             next: bytes.word()?,
             is_followed: bytes.take()? == [1],

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Interval of checks of the stop flag.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Serves calls until `stop` is set.
 pub(in super::super) fn serve(
@@ -19,33 +19,34 @@ pub(in super::super) fn serve(
     stop: &AtomicBool,
 ) -> io::Result<()> {
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
-    let mut answer = Vec::new();
+    let mut reply = Vec::new();
     while !stop.load(Ordering::Relaxed) {
-        let Some((length, from)) = socket.receive_datagram(&mut buffer, Some(LOOK))? else {
+        let Some((length, from)) = socket.receive_datagram(&mut buffer, Some(CHECK_INTERVAL))?
+        else {
             continue;
         };
         // Without a number there is no call to reply to.
         let Some((number, call)) = decode(buffer.get(..length).unwrap_or_default()) else {
             continue;
         };
-        answer.clear();
-        answer.extend(number.to_le_bytes());
-        answer.push(1);
-        if carry_out(native, &call, &mut answer).is_none() {
-            answer.truncate(8);
-            answer.push(0);
+        reply.clear();
+        reply.extend(number.to_le_bytes());
+        reply.push(1);
+        if carry_out(native, &call, &mut reply).is_none() {
+            reply.truncate(8);
+            reply.push(0);
         }
-        socket.send_datagram(from, &answer)?;
+        socket.send_datagram(from, &reply)?;
     }
     Ok(())
 }
 
 /// Carries out a call. Returns `None` to refuse one that names no program of the node, or no bytes
 /// of its memory.
-fn carry_out(native: &mut NativeCode<'_>, call: &NodeCall<'_>, answer: &mut Vec<u8>) -> Option<()> {
+fn carry_out(native: &mut NativeCode<'_>, call: &NodeCall<'_>, reply: &mut Vec<u8>) -> Option<()> {
     let memory = native.memory();
     match *call {
-        NodeCall::Read { address, bytes } => read(memory, address, bytes, answer),
+        NodeCall::Read { address, bytes } => read(memory, address, bytes, reply),
         NodeCall::Write { address, bytes } => write(memory, address, bytes),
         NodeCall::Traverse {
             program,
@@ -76,30 +77,25 @@ fn carry_out(native: &mut NativeCode<'_>, call: &NodeCall<'_>, answer: &mut Vec<
                 scratchpad: trimmed(&left),
                 object: followed.map_or(&[], |()| &object),
             };
-            reached.encode(answer);
+            reached.encode(reply);
             Some(())
         }
         NodeCall::Insert { root, key, value } => {
-            answer.extend(native.insert(root, key, value)?.to_le_bytes());
+            reply.extend(native.insert(root, key, value)?.to_le_bytes());
             Some(())
         }
     }
 }
 
-fn read(
-    memory: impl TraversalMemory,
-    address: u64,
-    bytes: u32,
-    answer: &mut Vec<u8>,
-) -> Option<()> {
-    let begin = answer.len();
+fn read(memory: impl TraversalMemory, address: u64, bytes: u32, reply: &mut Vec<u8>) -> Option<()> {
+    let begin = reply.len();
     let end = begin + bytes as usize;
     // The caller chooses the length, but the reply must fit a datagram.
     if end > DATAGRAM_BYTES_MAX {
         return None;
     }
-    answer.resize(end, 0);
-    memory.load(address, answer.get_mut(begin..end)?).ok()
+    reply.resize(end, 0);
+    memory.load(address, reply.get_mut(begin..end)?).ok()
 }
 
 fn write(memory: impl TraversalMemory, address: u64, bytes: &[u8]) -> Option<()> {

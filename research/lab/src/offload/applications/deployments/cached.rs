@@ -40,7 +40,7 @@ impl ObjectCache {
 
 pub(in super::super) struct CachedRpcDeployment {
     pub rpc: Rpc,
-    pub kept: Arc<ObjectCache>,
+    pub cache: Arc<ObjectCache>,
 }
 
 impl Deployment for CachedRpcDeployment {
@@ -51,17 +51,17 @@ impl Deployment for CachedRpcDeployment {
     fn access(&mut self, address: u64, then: ObjectAccess<'_>) -> Result<(), DeploymentError> {
         match then {
             ObjectAccess::Read(into) => {
-                if let Some(object) = self.kept.lists().objects.get(&address)
+                if let Some(object) = self.cache.lists().objects.get(&address)
                     && object.len() == into.len()
                 {
                     into.copy_from_slice(object);
                     return Ok(());
                 }
                 self.rpc.access(address, ObjectAccess::Read(into))?;
-                self.kept.lists().objects.put(address, (&*into).into());
+                self.cache.lists().objects.put(address, (&*into).into());
             }
             ObjectAccess::Write(bytes) => {
-                self.kept.lists().objects.pop(&address);
+                self.cache.lists().objects.pop(&address);
                 self.rpc.access(address, ObjectAccess::Write(bytes))?;
             }
         }
@@ -78,12 +78,13 @@ impl Deployment for CachedRpcDeployment {
             ObjectAccess::Read(into) => {
                 let outcome = self.rpc.run_then(query, word, ObjectAccess::Read(into))?;
                 let address = outcome.word(word);
-                self.kept.lists().objects.put(address, (&*into).into());
+                self.cache.lists().objects.put(address, (&*into).into());
                 Ok(outcome)
             }
             ObjectAccess::Write(bytes) => {
                 let outcome = self.rpc.run_then(query, word, ObjectAccess::Write(bytes))?;
-                self.kept.lists().objects.pop(&outcome.word(word));
+                // Removed after the write, because only the result has the address.
+                self.cache.lists().objects.pop(&outcome.word(word));
                 Ok(outcome)
             }
         }
@@ -99,11 +100,11 @@ impl Deployment for CachedRpcDeployment {
     }
 
     fn recall(&mut self, key: u64) -> Option<u64> {
-        self.kept.lists().values.get(&key).copied()
+        self.cache.lists().values.get(&key).copied()
     }
 
     fn remember(&mut self, key: u64, value: u64) {
-        self.kept.lists().values.put(key, value);
+        self.cache.lists().values.put(key, value);
     }
 
     fn round_trips(&self) -> u64 {

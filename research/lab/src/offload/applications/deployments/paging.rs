@@ -3,8 +3,8 @@
 
 use super::super::calls::{NodeCall, NodeCallClients};
 use super::super::deployment::{Deployment, DeploymentError, ObjectAccess, done};
-use super::afar::{self, Reserve};
 use super::programs::copy;
+use super::remote_heap::{self, Reserve};
 use lru::LruCache;
 use nearfield_offload::structures::BPlusTree;
 use nearfield_offload::traversal::{
@@ -48,9 +48,9 @@ fn parts(address: u64, bytes: usize) -> impl Iterator<Item = (u64, usize, std::o
     let mut from = 0;
     std::iter::from_fn(move || {
         let at = address + from as u64;
-        let (page, place) = (at / PAGE_BYTES, (at % PAGE_BYTES) as usize);
-        let count = (bytes - from).min(PAGE_BYTES as usize - place);
-        let part = (page, place, from..from + count);
+        let (page, offset) = (at / PAGE_BYTES, (at % PAGE_BYTES) as usize);
+        let count = (bytes - from).min(PAGE_BYTES as usize - offset);
+        let part = (page, offset, from..from + count);
         from += count;
         (count > 0).then_some(part)
     })
@@ -69,15 +69,15 @@ impl PagedNodeMemory {
             }
             // The cache is not locked during the call: others may read the same page meanwhile.
             let mut servers = self.servers.borrow_mut();
-            let answer = servers.call(&NodeCall::Read {
+            let reply = servers.call(&NodeCall::Read {
                 address: page * PAGE_BYTES,
                 bytes: PAGE_BYTES as u32,
             })?;
             copy(
-                answer.get(place..place + into.len()).unwrap_or_default(),
+                reply.get(place..place + into.len()).unwrap_or_default(),
                 into,
             )?;
-            self.cache.pages().put(page, answer.into());
+            self.cache.pages().put(page, reply.into());
         }
         Ok(())
     }
@@ -96,7 +96,7 @@ impl PagedNodeMemory {
         Ok(())
     }
 
-    fn keep(&self, done: Result<(), DeploymentError>) -> Result<(), AccessError> {
+    fn record_failure(&self, done: Result<(), DeploymentError>) -> Result<(), AccessError> {
         done.map_err(|failure| {
             self.failure.replace(Some(failure));
             AccessError::Absent
@@ -106,7 +106,7 @@ impl PagedNodeMemory {
 
 impl TraversalMemory for PagedNodeMemory {
     fn load(&self, address: u64, into: &mut [u8]) -> Result<(), AccessError> {
-        self.keep(self.read(address, into))
+        self.record_failure(self.read(address, into))
     }
 
     fn check_store(&self, _: u64, _: usize) -> Result<(), AccessError> {
@@ -114,7 +114,7 @@ impl TraversalMemory for PagedNodeMemory {
     }
 
     fn store(&self, address: u64, bytes: &[u8]) -> Result<(), AccessError> {
-        self.keep(self.write(address, bytes))
+        self.record_failure(self.write(address, bytes))
     }
 }
 
@@ -164,7 +164,7 @@ impl Deployment for PagingDeployment {
         value: u64,
     ) -> Result<(), DeploymentError> {
         let reserve = Arc::clone(&self.reserve);
-        afar::insert(self, &reserve, tree, (key, value))
+        remote_heap::insert(self, &reserve, tree, (key, value))
     }
 
     fn round_trips(&self) -> u64 {

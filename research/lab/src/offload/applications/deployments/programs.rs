@@ -2,7 +2,7 @@
 
 use super::super::calls::{NodeCall, NodeCallClients};
 use super::super::deployment::{Deployment, DeploymentError, ObjectAccess, done};
-use super::afar::{self, Reserve};
+use super::remote_heap::{self, Reserve};
 use nearfield_offload::net::udp;
 use nearfield_offload::structures::BPlusTree;
 use nearfield_offload::traversal::{QueryRunner, TraversalOutcome, TraversalQuery};
@@ -33,7 +33,7 @@ impl Deployment for ProgramDeployment {
         value: u64,
     ) -> Result<(), DeploymentError> {
         let reserve = Arc::clone(&self.reserve);
-        afar::insert(self, &reserve, tree, (key, value))
+        remote_heap::insert(self, &reserve, tree, (key, value))
     }
 
     fn round_trips(&self) -> u64 {
@@ -51,8 +51,8 @@ pub(super) fn access(
     match then {
         ObjectAccess::Read(into) => {
             let bytes = into.len() as u32;
-            let answer = servers.call(&NodeCall::Read { address, bytes })?;
-            copy(answer, into)
+            let reply = servers.call(&NodeCall::Read { address, bytes })?;
+            copy(reply, into)
         }
         ObjectAccess::Write(bytes) => {
             servers.call(&NodeCall::Write { address, bytes })?;
@@ -62,10 +62,10 @@ pub(super) fn access(
 }
 
 /// Copies a reply of the expected length.
-pub(super) fn copy(answer: &[u8], into: &mut [u8]) -> Result<(), DeploymentError> {
-    if answer.len() != into.len() {
+pub(super) fn copy(reply: &[u8], into: &mut [u8]) -> Result<(), DeploymentError> {
+    if reply.len() != into.len() {
         return Err(super::super::calls::NodeCallError::Refused.into());
     }
-    into.copy_from_slice(answer);
+    into.copy_from_slice(reply);
     Ok(())
 }

@@ -5,8 +5,8 @@ use super::super::calls::{
     Follow, NodeCall, NodeCallClients, NodeCallError, TraversalReply, trimmed,
 };
 use super::super::deployment::{Deployment, DeploymentError, ObjectAccess};
-use super::afar::{self, Reserve};
 use super::programs::{access, copy};
+use super::remote_heap::{self, Reserve};
 use nearfield_offload::structures::BPlusTree;
 use nearfield_offload::traversal::{TraversalOutcome, TraversalQuery, TraversalStatus};
 use std::sync::Arc;
@@ -112,11 +112,11 @@ impl Deployment for Rpc {
     ) -> Result<(), DeploymentError> {
         if self.servers.are_several() {
             let reserve = Arc::clone(&self.reserve);
-            return afar::insert(self, &reserve, tree, (key, value));
+            return remote_heap::insert(self, &reserve, tree, (key, value));
         }
         let root = tree.root();
-        let answer = self.servers.call(&NodeCall::Insert { root, key, value })?;
-        let now: [u8; 8] = answer.try_into().map_err(|_| NodeCallError::Refused)?;
+        let reply = self.servers.call(&NodeCall::Insert { root, key, value })?;
+        let now: [u8; 8] = reply.try_into().map_err(|_| NodeCallError::Refused)?;
         let now = u64::from_le_bytes(now);
         if now != root {
             *tree = BPlusTree::at(now);

@@ -54,6 +54,7 @@ impl<T> MapReadResult<T> for Result<T, OperationError> {
 /// Returns the value of a result that cannot be an error.
 #[inline]
 pub(crate) fn always<T>(result: Result<T, Infallible>) -> T {
+    // `Infallible` has no values, so `Err` needs no arm.
     match result {
         Ok(value) => value,
     }

@@ -42,7 +42,7 @@ struct RemoteHeapBlock {
 }
 
 /// A cache of nodes that were read, and of changes that are not written yet.
-struct Afar<'d, D: ?Sized> {
+struct RemoteHeapCache<'d, D: ?Sized> {
     deployment: RefCell<&'d mut D>,
     blocks: RefCell<BTreeMap<u64, RemoteHeapBlock>>,
     reserve: &'d Reserve,
@@ -56,19 +56,19 @@ pub(super) fn insert<D: Deployment + ?Sized>(
     tree: &mut BPlusTree,
     (key, value): (u64, u64),
 ) -> Result<(), DeploymentError> {
-    let mut afar = Afar {
+    let mut cache = RemoteHeapCache {
         deployment: deployment.into(),
         blocks: RefCell::default(),
         reserve,
         failure: RefCell::default(),
     };
-    let inserted = tree.insert(&mut afar, key, value);
+    let inserted = tree.insert(&mut cache, key, value);
     // The tree only knows that a node was not read; this is the cause.
-    if let Some(failure) = afar.failure.take() {
+    if let Some(failure) = cache.failure.take() {
         return Err(failure);
     }
     inserted?;
-    let blocks = afar.blocks.into_inner();
+    let blocks = cache.blocks.into_inner();
     let changed = blocks.iter().filter(|(_, block)| block.is_changed);
     // The caller holds the tree's lock, so no reader sees only some of these writes.
     for (&address, block) in changed {
@@ -77,7 +77,7 @@ pub(super) fn insert<D: Deployment + ?Sized>(
     Ok(())
 }
 
-impl<D: Deployment + ?Sized> Afar<'_, D> {
+impl<D: Deployment + ?Sized> RemoteHeapCache<'_, D> {
     fn with<R>(
         &self,
         address: u64,
@@ -106,7 +106,7 @@ impl<D: Deployment + ?Sized> Afar<'_, D> {
     }
 }
 
-impl<D: Deployment + ?Sized> NodeHeap for Afar<'_, D> {
+impl<D: Deployment + ?Sized> NodeHeap for RemoteHeapCache<'_, D> {
     fn read(&self, address: u64) -> Result<u64, HeapError> {
         self.with(address, |block, at| {
             let bytes = block.bytes.get(at..at + 8);
@@ -118,6 +118,7 @@ impl<D: Deployment + ?Sized> NodeHeap for Afar<'_, D> {
 
     fn write(&mut self, address: u64, word: u64) -> Result<(), HeapError> {
         self.with(address, |block, at| {
+            // An equal word leaves the block clean, which saves its write.
             if let Some(bytes) = block.bytes.get_mut(at..at + 8)
                 && *bytes != word.to_le_bytes()
             {

@@ -15,7 +15,7 @@ pub(super) struct ResultCache {
 
 #[derive(Debug)]
 struct CachedResult {
-    what: String,
+    description: String,
     bytes: usize,
     value: Arc<dyn Any + Send + Sync>,
 }
@@ -30,9 +30,11 @@ impl ResultCache {
     }
 
     /// Finds the result of a description, if it is present and of this type.
-    pub(super) fn find<T: Any + Send + Sync>(&self, what: &str) -> Option<Arc<T>> {
+    pub(super) fn find<T: Any + Send + Sync>(&self, description: &str) -> Option<Arc<T>> {
         let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = results.iter().position(|result| result.what == what)?;
+        let place = results
+            .iter()
+            .position(|result| result.description == description)?;
         let found = results.remove(place)?;
         let value = Arc::clone(&found.value);
         results.push_back(found);
@@ -45,25 +47,29 @@ impl ResultCache {
         let results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
         assert_eq!(results.len(), 1);
         let value = Arc::clone(&results[0].value);
-        (results[0].what.clone(), value.downcast().unwrap())
+        (results[0].description.clone(), value.downcast().unwrap())
     }
 
-    /// Stores a result that takes this number of bytes. A result that alone exceeds the limit is
-    /// not made.
+    /// Makes a result that takes this number of bytes, and stores it.
     pub(super) fn keep<T: Any + Send + Sync>(
         &self,
-        what: String,
+        description: String,
         bytes: usize,
         make: impl FnOnce() -> T,
     ) {
         if bytes > self.bytes_max {
+            // It would evict all others and then itself, so it is not even made.
             return;
         }
         // Without the lock, because other jobs look for results meanwhile.
         let value = Arc::new(make());
         let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
-        results.retain(|result| result.what != what);
-        results.push_back(CachedResult { what, bytes, value });
+        results.retain(|result| result.description != description);
+        results.push_back(CachedResult {
+            description,
+            bytes,
+            value,
+        });
         while results.iter().map(|result| result.bytes).sum::<usize>() > self.bytes_max {
             results.pop_front();
         }
@@ -75,26 +81,26 @@ mod tests {
     use super::ResultCache;
 
     #[test]
-    fn what_was_not_used_for_longest_goes() {
-        let kept = ResultCache::new(10);
-        kept.keep("one".to_owned(), 4, || 1);
-        kept.keep("two".to_owned(), 4, || 2);
-        assert_eq!(kept.find("one").as_deref(), Some(&1));
-        kept.keep("three".to_owned(), 4, || 3);
-        assert_eq!(kept.find::<i32>("two"), None);
-        assert_eq!(kept.find("one").as_deref(), Some(&1));
-        assert_eq!(kept.find("three").as_deref(), Some(&3));
-        kept.keep("large".to_owned(), 11, || 4);
-        assert_eq!(kept.find::<i32>("large"), None);
-        assert_eq!(kept.find("three").as_deref(), Some(&3));
-        assert_eq!(kept.find::<String>("three"), None);
+    fn the_least_recently_used_result_is_evicted() {
+        let cache = ResultCache::new(10);
+        cache.keep("one".to_owned(), 4, || 1);
+        cache.keep("two".to_owned(), 4, || 2);
+        assert_eq!(cache.find("one").as_deref(), Some(&1));
+        cache.keep("three".to_owned(), 4, || 3);
+        assert_eq!(cache.find::<i32>("two"), None);
+        assert_eq!(cache.find("one").as_deref(), Some(&1));
+        assert_eq!(cache.find("three").as_deref(), Some(&3));
+        cache.keep("large".to_owned(), 11, || 4);
+        assert_eq!(cache.find::<i32>("large"), None);
+        assert_eq!(cache.find("three").as_deref(), Some(&3));
+        assert_eq!(cache.find::<String>("three"), None);
     }
 
     #[test]
-    fn a_result_that_is_kept_again_is_there_once() {
-        let kept = ResultCache::new(10);
-        kept.keep("one".to_owned(), 6, || 1);
-        kept.keep("one".to_owned(), 6, || 2);
-        assert_eq!(kept.find("one").as_deref(), Some(&2));
+    fn a_result_stored_twice_is_held_once() {
+        let cache = ResultCache::new(10);
+        cache.keep("one".to_owned(), 6, || 1);
+        cache.keep("one".to_owned(), 6, || 2);
+        assert_eq!(cache.find("one").as_deref(), Some(&2));
     }
 }
