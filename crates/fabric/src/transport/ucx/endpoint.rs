@@ -324,7 +324,7 @@ impl UcxEndpoint {
     ///
     /// # Errors
     /// `Library`, `Old`, `Address`, `Absent` after 5 s at most, `Foreign`, `Version`, `Mapped`,
-    /// `SameNumber`, `TierRefusal`. All except `SameNumber` are of the first node that cannot be
+    /// `SameNumber`, `Refused`. All except `SameNumber` are of the first node that cannot be
     /// connected to.
     pub fn connect<A: AsRef<str>>(
         addresses: impl IntoIterator<Item = A>,
