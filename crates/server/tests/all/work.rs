@@ -706,3 +706,32 @@ fn a_sorted_set_that_is_named_often_is_read_once() {
         assert!(reply.contains(result), "{command}: {reply}");
     }
 }
+
+#[test]
+fn a_sort_reads_a_long_value_once_for_equal_elements() {
+    let server = UnservedServer::new(ServerOptions::default());
+    let mut counted = StepCountedServer::new(&server);
+    let mut client = counted.client(&["PING"]);
+    let weight = "1".repeat(300);
+    counted.run(&mut client, &["SET", "w_x", &weight]);
+    counted.run(&mut client, &["HSET", "h_x", "f", &weight]);
+    for (pattern, order) in [("w_*", "ALPHA"), ("w_*", "ASC"), ("h_*->f", "ALPHA")] {
+        let taken = [2, 200].map(|times| {
+            counted.run(&mut client, &["DEL", "l"]);
+            counted.run(
+                &mut client,
+                &[&["RPUSH", "l"][..], &vec!["x"; times]].concat(),
+            );
+            counted.steps(&mut client, &["SORT", "l", "BY", pattern, order])
+        });
+        assert_eq!(taken[0], taken[1], "{pattern} {order}");
+        assert_eq!(taken[0] > 0, cfg!(debug_assertions), "{pattern} {order}");
+    }
+    // Short values, and those of different elements, are read for each.
+    counted.run(&mut client, &["DEL", "l"]);
+    counted.run(&mut client, &["RPUSH", "l", "x", "y", "x", "z"]);
+    counted.run(&mut client, &["MSET", "w_y", "2", "w_z", "0"]);
+    let sorted = counted.run(&mut client, &["SORT", "l", "BY", "w_*", "ALPHA"]);
+    let expected = "*4\r\n$1\r\nz\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\ny\r\n";
+    assert_eq!(sorted, expected);
+}
