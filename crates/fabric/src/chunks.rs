@@ -1,7 +1,7 @@
 //! The allocated parts of a node's memory. The node keeps this list outside the memory that clients
 //! write.
 
-use crate::address::LINE_BYTES;
+use crate::address::{LINE_BYTES, OFFSETS, RESERVED_BYTES};
 use std::collections::BTreeMap;
 
 /// The allocated and the free parts of a memory, in lines. Adjacent free parts are merged, so that
@@ -33,6 +33,15 @@ impl Chunks {
                 .collect(),
             allocated: BTreeMap::new(),
         }
+    }
+
+    /// Returns true if a node with `size` bytes of memory may have allocated `bytes` at `offset`: at
+    /// a line behind the reserved bytes, with all bytes in its memory.
+    pub fn may_hold(size: u64, offset: u64, bytes: u64) -> bool {
+        let end = offset.checked_add(bytes.max(1));
+        offset >= RESERVED_BYTES
+            && offset.is_multiple_of(LINE_BYTES)
+            && end.is_some_and(|end| end <= size.min(OFFSETS))
     }
 
     /// Allocates `bytes` and returns their offset, or `None` if no free part is large enough. 0
@@ -156,6 +165,18 @@ mod tests {
         assert!(!chunks.free(offset + 8, 8));
         assert_eq!(chunks.allocate(u64::MAX), None);
         assert_eq!(chunks.allocated_bytes(), 256);
+    }
+
+    #[test]
+    fn offsets_that_no_node_gives_are_refused() {
+        let size = 1 << 20;
+        let is_held = |offset, bytes| Chunks::may_hold(size, offset, bytes);
+        assert!(is_held(RESERVED_BYTES, 1) && is_held(size - 64, 64) && is_held(size - 64, 0));
+        assert!(!is_held(0, 64) && !is_held(RESERVED_BYTES - 64, 64));
+        assert!(!is_held(RESERVED_BYTES + 8, 64));
+        assert!(!is_held(size - 64, 65) && !is_held(size, 0));
+        assert!(!is_held(RESERVED_BYTES, u64::MAX));
+        assert!(!Chunks::may_hold(u64::MAX, OFFSETS, 64));
     }
 
     #[test]

@@ -71,6 +71,12 @@ pub enum MembershipError {
         /// The node's name.
         name: String,
     },
+    /// Each change of the node's entries in etcd came too late, because they had changed before.
+    #[error("the entries of memory node {name:?} in etcd change before each try to change them")]
+    Contended {
+        /// The node's name.
+        name: String,
+    },
     /// The lease is too short or too long: at least two seconds, the minimum of etcd, and at most
     /// an hour.
     #[error("a lease of {lease:?} is not between 2 and 3600 seconds")]

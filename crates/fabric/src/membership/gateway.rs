@@ -122,7 +122,7 @@ impl Gateway {
     /// been executed even if no member confirmed it.
     ///
     /// # Errors
-    /// `Unreachable`, `NotEtcd`, `TierRefusal`.
+    /// `Unreachable`, `NotEtcd`, `Refused`.
     pub fn call(
         &self,
         request: &'static str,

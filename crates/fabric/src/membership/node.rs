@@ -118,7 +118,7 @@ impl LeasedMember {
 /// position in the list, from 0.
 ///
 /// # Errors
-/// `EtcdEntry`, `Address`; `NumberTaken`, `NameTaken` if two entries have the same number or
+/// `Entry`, `Address`; `NumberTaken`, `NameTaken` if two entries have the same number or
 /// address.
 pub fn parse_list(text: &str) -> Result<Vec<MemberNode>, MembershipError> {
     let mut nodes: Vec<MemberNode> = Vec::new();

@@ -65,8 +65,9 @@ impl Reservation {
     ///
     /// # Errors
     /// `Name`, `Lease`; `NameTaken` if a living process has the name, `NumberTaken` if another name
-    /// has the number, `OtherNumber`, `NoNumberLeft`; `Unreachable` within 6 s and 2 s for each
-    /// member, `NotEtcd`, `TierRefusal`; `Version`, `Foreign`.
+    /// has the number, `OtherNumber`, `NoNumberLeft`; `Contended` if etcd accepts no change within
+    /// about a minute; `Unreachable` within 6 s and 2 s for each member, `NotEtcd`, `Refused`;
+    /// `Version`, `Foreign`.
     pub fn new(
         members: &EtcdMembers,
         name: &str,

@@ -27,6 +27,11 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Time for which etcd may keep a record beyond its lease: etcd checks twice a second, and a new
 /// leader grants each lease its whole time again.
 const SLACK: Duration = Duration::from_secs(2);
+/// Number of tries of a change before it may be given up because others were faster.
+const TRIES_MIN: u32 = 3;
+/// Multiple of the patience after which it is given up. Many nodes may start at once, and each
+/// success of one is a failed try of all others.
+const CONTENTION: u32 = 10;
 
 /// The number of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +55,9 @@ struct EtcdEntry {
     lease: LeaseId,
 }
 
-/// Reads and changes the records. Each call takes at most `patience` and 2 s for each member.
+/// Reads and changes the records. Each request takes at most `patience` and 2 s for each member. A
+/// change that etcd does not accept, because other clients are faster, is tried for ten times the
+/// patience.
 #[derive(Debug)]
 pub(super) struct NodeRegistry<'g> {
     pub gateway: &'g Gateway,
@@ -77,8 +84,12 @@ impl NodeRegistry<'_> {
 
     /// Reserves the number of the node `name`: the one that it has, or otherwise `wanted`, or the
     /// lowest free one.
+    ///
+    /// # Errors
+    /// `OtherNumber`, `NumberTaken`, `NoNumberLeft`, `Contended`, and those of the gateway.
     pub fn reserve(&self, name: &str, wanted: Option<NodeId>) -> Result<NodeId, MembershipError> {
-        loop {
+        let began = Instant::now();
+        for tries in 1_u32.. {
             let name_key = format!("{NAMES}{name}");
             if let Some(entry) = self.get(&name_key)? {
                 let recorded = number_of(&entry)?;
@@ -124,7 +135,19 @@ impl NodeRegistry<'_> {
                 return Ok(number);
             }
             // Another client was faster, or this request was executed twice: read again.
+            if self.gives_up(tries, began) {
+                break;
+            }
         }
+        Err(MembershipError::Contended {
+            name: name.to_owned(),
+        })
+    }
+
+    /// Returns true if a change that was tried in vain since `began` is not tried again. A server
+    /// that refuses each change would be asked without end.
+    fn gives_up(&self, tries: u32, began: Instant) -> bool {
+        tries >= TRIES_MIN && began.elapsed() >= self.patience.saturating_mul(CONTENTION)
     }
 
     /// Waits until no process except that of `incarnation` is registered as `name`, which may take
@@ -167,7 +190,8 @@ impl NodeRegistry<'_> {
         self.reserve(&node.name, Some(node.number))?;
         let lease = self.grant(registered.lease)?;
         let key = format!("{NODES}{}", node.name);
-        loop {
+        let began = Instant::now();
+        for tries in 1_u32.. {
             let present = self.get(&key)?;
             let mut revision = 0;
             if let Some(entry) = present {
@@ -186,7 +210,13 @@ impl NodeRegistry<'_> {
             if self.transaction(&[(&key, revision)], json!([put]))? {
                 return Ok(lease);
             }
+            if self.gives_up(tries, began) {
+                break;
+            }
         }
+        Err(MembershipError::Contended {
+            name: node.name.clone(),
+        })
     }
 
     /// Renews a lease for its whole time. Returns true if it still existed.
@@ -307,4 +337,80 @@ fn lowest_free(taken: &[EtcdEntry]) -> Option<NodeId> {
     (0..=u16::MAX)
         .map(NodeId)
         .find(|&number| !taken.contains(number_key(number).as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::node::MemberNode;
+    use super::*;
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    /// Replies to a request as an etcd that has a number of the node "old", and in which another
+    /// client is faster than each change.
+    fn reply(stream: TcpStream) -> std::io::Result<()> {
+        let mut reader = BufReader::new(stream);
+        let mut length = 0_usize;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line)?;
+            let line = line.trim_end().to_ascii_lowercase();
+            if line.is_empty() {
+                break;
+            }
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body)?;
+        let request: Value = serde_json::from_slice(&body)?;
+        let is_old = decoded(&request, "key") == format!("{NAMES}old").into_bytes();
+        let entries = is_old.then(|| json!([{"value": encoded("3"), "mod_revision": "4"}]));
+        let answer = json!({
+            "header": {"revision": "5"},
+            "ID": "7",
+            "TTL": "10",
+            "kvs": entries,
+            "succeeded": false,
+        });
+        let answer = answer.to_string();
+        let length = answer.len();
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close");
+        write!(reader.get_mut(), "{head}\r\n\r\n{answer}")
+    }
+
+    #[test]
+    fn a_change_that_etcd_never_accepts_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let members = format!("http://{}", listener.local_addr().unwrap());
+        // The thread waits for requests until the process ends.
+        std::thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                // A client that has hung up does not matter.
+                let _ = reply(stream);
+            }
+        });
+        let gateway = Gateway::new(&members.parse().unwrap());
+        let registry = NodeRegistry {
+            gateway: &gateway,
+            patience: Duration::from_millis(20),
+        };
+        let error = registry.reserve("new", None).unwrap_err();
+        let name = "new".to_owned();
+        assert_eq!(error, MembershipError::Contended { name });
+        let name = "old".to_owned();
+        let registered = LeasedMember {
+            node: MemberNode {
+                number: NodeId(3),
+                name: name.clone(),
+                address: "shm:old".parse().unwrap(),
+                bytes: Some(1 << 20),
+                incarnation: 1,
+            },
+            lease: Duration::from_secs(10),
+        };
+        let error = registry.announce(&registered).unwrap_err();
+        assert_eq!(error, MembershipError::Contended { name });
+    }
 }

@@ -79,7 +79,7 @@ impl NodeMembership {
     /// ```
     ///
     /// # Errors
-    /// `EtcdEntry`, `Address`; `NumberTaken`, `NameTaken` if two entries have the same number or
+    /// `Entry`, `Address`; `NumberTaken`, `NameTaken` if two entries have the same number or
     /// address.
     pub fn of_list(text: &str) -> Result<NodeMembership, MembershipError> {
         let known = |node: MemberNode| {
@@ -97,7 +97,7 @@ impl NodeMembership {
     /// Follows the nodes that are registered in etcd, from now on.
     ///
     /// # Errors
-    /// `Unreachable` within 6 s and 2 s for each member; `NotEtcd`, `TierRefusal`.
+    /// `Unreachable` within 6 s and 2 s for each member; `NotEtcd`, `Refused`.
     pub fn follow(members: &EtcdMembers) -> Result<NodeMembership, MembershipError> {
         let gateway = Gateway::new(members);
         let registry = NodeRegistry {

@@ -81,6 +81,9 @@ impl<F: MapForm> MapPlacement<F> for Local {
         limit: usize,
         mut found: impl FnMut(Entry<F>),
     ) -> Result<bool, Infallible> {
+        if limit == 0 {
+            return Ok(false);
+        }
         // The tree receives only the start of the scan. The end is checked here.
         let (start, within) = match direction {
             ScanDirection::Ascending => (low, (Bound::Unbounded, high)),
@@ -104,5 +107,30 @@ impl<F: MapForm> MapPlacement<F> for Local {
             ControlFlow::Break(())
         });
         Ok(is_exhausted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfield_core::Words;
+
+    #[test]
+    fn a_scan_passes_as_many_entries_as_its_limit_allows() {
+        let index = RadixIndex::<Words>::new().expect("address space");
+        for key in 0..3 {
+            index.insert(key, key).expect("room");
+        }
+        for direction in [ScanDirection::Ascending, ScanDirection::Descending] {
+            for (limit, is_whole) in [(0, false), (1, false), (3, false), (4, true)] {
+                let mut count = 0;
+                let bounds = (Bound::Unbounded, Bound::Unbounded);
+                let found = |_entry: Entry<Words>| count += 1;
+                let scanned =
+                    <Local as MapPlacement<Words>>::scan(&index, bounds, direction, limit, found);
+                assert_eq!(scanned, Ok(is_whole), "{direction:?} {limit}");
+                assert_eq!(count, limit.min(3), "{direction:?} {limit}");
+            }
+        }
     }
 }

@@ -329,6 +329,28 @@ impl PartitionDirectory {
         planned.partition.least = None;
     }
 
+    /// Returns the partitions whose numbers of keys are unknown, with their starts.
+    pub(crate) fn uncounted(&self) -> Vec<(u64, WordPartition)> {
+        let places = self.in_order();
+        let places = places.filter(|place| !self.planned[place.number()].is_counted);
+        let partitions = places.map(|place| (self.start(place), *self.partition(place)));
+        partitions.collect()
+    }
+
+    /// Sets the number of keys of the partition that begins at `start`, and its least key, after a
+    /// read of all its entries.
+    pub(crate) fn count_again(&mut self, start: u64, count: u64, least: Option<u64>) {
+        if let Some(place) = self.places.get(start) {
+            let planned = &mut self.planned[place as usize];
+            planned.partition.count = count;
+            planned.partition.least = least;
+            planned.coming = 0;
+            planned.going = 0;
+            planned.is_least_going = false;
+            planned.is_counted = true;
+        }
+    }
+
     /// Sets the least known key of a partition.
     pub(crate) fn set_least(&mut self, place: PartitionPlace, least: Option<u64>) {
         self.planned[place.number()].partition.least = least;

@@ -45,6 +45,9 @@ use store::PulledSubranges;
 
 /// An ordered index whose subranges follow the load.
 ///
+/// After a write has failed with its module, [`len`](OrderedIndex::len) counts the keys of the
+/// subrange again. While the module still fails, the last known number counts.
+///
 /// ```
 /// use nearfield_core::OrderedIndex;
 /// use nearfield_hardware::modules::ModulePreset;
@@ -222,7 +225,9 @@ impl<D: ModuleDevice + Send> OrderedIndex<Words> for Radar<D> {
     }
 
     fn len(&self) -> usize {
-        self.lock().directory.keys() as usize
+        let mut host = self.lock();
+        host.recount();
+        host.directory.keys() as usize
     }
 
     fn check_invariants(&self) {
@@ -485,6 +490,43 @@ impl<D: ModuleDevice> RadarHost<D> {
             ..HostWork::default()
         };
         (output, work)
+    }
+
+    /// Counts the keys of subranges again whose modules failed in a write. Takes a round if there
+    /// are any. The number of keys of a module that still fails stays the last known one.
+    fn recount(&mut self) {
+        let uncounted = self.directory.uncounted();
+        if uncounted.is_empty() {
+            return;
+        }
+        let mut reads = vec![Vec::new(); self.device.modules()];
+        for (tag, &(start, partition)) in uncounted.iter().enumerate() {
+            // The host's own subranges do not fail.
+            if let Some(words) = reads.get_mut(partition.module) {
+                let task = ModuleTask::Scan {
+                    start,
+                    from: start,
+                    to: partition.last,
+                    limit: u64::MAX,
+                    descends: false,
+                };
+                task.encode(partition.list, tag as u32, words);
+            }
+        }
+        let Ok(replied) = self.round(reads) else {
+            return;
+        };
+        for reply in replied.iter().flatten() {
+            reply.each(|answer, tag| {
+                if let ModuleTaskResult::Entries(entries) = answer
+                    && let Some(&(start, _)) = uncounted.get(tag as usize)
+                {
+                    let (count, least) = (entries.len() as u64 / 2, entries.first().copied());
+                    self.directory.count_again(start, count, least);
+                }
+            });
+        }
+        self.forget_empty();
     }
 
     /// Removes subranges without keys from the directory.

@@ -13,6 +13,9 @@ const PIECES_MAX: usize = 64;
 const TRIES: usize = 8;
 /// The cost of an additional round, in operations that a module does meanwhile.
 const ROUND_OPERATIONS: f64 = 64.0;
+/// Number of stored bytes of a module that gets no partitions because it has failed. It exceeds all
+/// banks, and no sum of sizes overflows with it.
+pub(super) const NO_ROOM: u64 = u64::MAX / 2;
 /// Part of a bank above which a module gets no more partitions.
 const FILLED: f64 = 0.9;
 

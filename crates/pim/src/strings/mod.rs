@@ -91,6 +91,8 @@ struct PimStringsHost<D> {
     garbage: Vec<(usize, u64)>,
     /// Modules that had no room in the last batch.
     full: HashSet<usize>,
+    /// Modules that failed in the last batch. They get no partitions.
+    failed: HashSet<usize>,
     /// The last number given to a partition.
     numbers: u64,
     /// Number of batches so far.
@@ -122,6 +124,7 @@ impl<D: ModuleDevice> PimStrings<D> {
             moves: PartitionMoveCounts::default(),
             garbage: Vec::new(),
             full: HashSet::new(),
+            failed: HashSet::new(),
             numbers: 0,
             batches: 0,
         };
@@ -249,6 +252,9 @@ impl<D: ModuleDevice> PimStringsHost<D> {
         };
         self.full = plan.finish(input, &mut output, &answered, &mut self.directory, others);
         self.settle(&done, &answered);
+        let failed = answered.iter().enumerate();
+        let failed = failed.filter(|(_, answered)| answered.is_err());
+        self.failed = failed.map(|(module, _)| module).collect();
         Ok(())
     }
 }

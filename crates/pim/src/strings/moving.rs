@@ -133,6 +133,13 @@ impl<D: ModuleDevice> PimStringsHost<D> {
                 *stored += partition.bytes;
             }
         }
+        for &module in &self.failed {
+            // Each piece for a failed module would be built in vain, and be one more piece that the
+            // module must free when it works again.
+            if let Some(stored) = stored.get_mut(module) {
+                *stored = balance::NO_ROOM;
+            }
+        }
         (Modules { loads, stored }, asked.into_values().collect())
     }
 

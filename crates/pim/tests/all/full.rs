@@ -248,6 +248,35 @@ fn no_acknowledged_write_is_lost_whatever_becomes_of_rounds_and_modules() {
     assert!(!moved.contains(&0), "{moved:?}");
 }
 
+#[test]
+fn keys_are_counted_again_once_modules_reply() {
+    for options in [RadarOptions::nearfield(), RadarOptions::radar(MODULES)] {
+        let device = UnsteadyDevice {
+            device: Workers::new(MODULES, 1 << 20, 2),
+            random: SmallRng::seed_from_u64(3),
+            refuses: 0.1,
+            fails: 0.5,
+        };
+        let index = Radar::new(device, options);
+        let random = &mut SmallRng::seed_from_u64(4);
+        let mut possible = Possible::new();
+        for hot in 0..20 {
+            let used = UsedKeys {
+                first: 0,
+                hot,
+                are_written: true,
+            };
+            execute(&index, &mut possible, random, used);
+        }
+        let mut tries = 0;
+        while everything(&index).is_none_or(|all| all.len() != index.len()) {
+            tries += 1;
+            assert!(tries < 1000, "they are never counted");
+        }
+        index.check_invariants();
+    }
+}
+
 /// Modules that do nothing and fail as long as `fails` is true.
 struct PausingDevice {
     device: Workers,

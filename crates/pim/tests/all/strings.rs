@@ -6,7 +6,9 @@ use nearfield_core::{
     Batch, ByteStrings, OperationError, OperationOutcome, OrderedIndex, ScanDirection,
 };
 use nearfield_hardware::modules::ModulePreset;
-use nearfield_pim::device::{Model, ModuleDevice, Workers};
+use nearfield_pim::device::{
+    Answered, DeviceCounters, Model, ModuleDevice, ModuleError, ModuleProgram, RoundError, Workers,
+};
 use nearfield_pim::strings::{PimStrings, PimStringsOptions};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -363,4 +365,57 @@ fn keys_are_counted_again_once_modules_answer() {
         tries += 1;
         assert!(tries < 1000, "they are never counted");
     }
+}
+
+/// A device whose first module has ended.
+struct DeadModuleDevice {
+    device: Workers,
+    /// Number of words that the last round had for that module.
+    words: usize,
+}
+
+impl ModuleDevice for DeadModuleDevice {
+    fn modules(&self) -> usize {
+        self.device.modules()
+    }
+
+    fn bank_bytes(&self) -> u64 {
+        self.device.bank_bytes()
+    }
+
+    fn round<P: ModuleProgram>(
+        &mut self,
+        program: P,
+        mut inputs: Vec<Vec<u64>>,
+    ) -> Result<Vec<Answered>, RoundError> {
+        self.words = inputs[0].len();
+        inputs[0].clear();
+        let mut answered = self.device.round(program, inputs)?;
+        answered[0] = Err(ModuleError::Gone { module: 0 });
+        Ok(answered)
+    }
+
+    fn counters(&self) -> &DeviceCounters {
+        self.device.counters()
+    }
+}
+
+#[test]
+fn a_module_that_stays_dead_gets_no_more_work_with_time() {
+    let device = DeadModuleDevice {
+        device: Workers::new(4, 1 << 20, 2),
+        words: 0,
+    };
+    let index = PimStrings::new(device, small());
+    for number in 0..2000 {
+        // Before its first round it is not known that the module is dead.
+        let inserted = index.insert(&key(number), b"value");
+        assert!(inserted.is_ok() || number == 0, "{inserted:?}");
+    }
+    let words = index.device(|device| device.words);
+    assert!(words < 64, "{words} words for a dead module");
+    assert!(index.moves().taken < 10, "{:?}", index.moves());
+    assert!(index.moves().divided > 0);
+    assert_eq!(index.get(&key(1999)), Ok(Some(b"value".to_vec())));
+    assert!(index.len() >= 1999);
 }

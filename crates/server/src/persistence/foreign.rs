@@ -1,11 +1,15 @@
 //! The import of the data that a Redis has left in a directory.
 
 use super::dump;
-use super::load::{KeyspaceLoader, LoadError};
+use super::load::{KeyspaceLoader, LoadError, open};
 use crate::clock::now_ms;
 use crate::server::ServerCore;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
+
+/// Largest length of the manifest of a log of several files. A line of Redis has 1,024 bytes at
+/// most.
+const MANIFEST_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads the data that a Redis has left: its snapshot, its log of several files, or that of one
 /// file. Several of them are refused.
@@ -79,7 +83,12 @@ fn load_parts(loader: &mut KeyspaceLoader<'_>, parts: &Path, name: &str) -> Resu
             ))),
         };
     }
-    let text = std::fs::read_to_string(&path).map_err(io)?;
+    let mut text = String::new();
+    let mut manifest = open(&path)?.take(MANIFEST_BYTES_MAX + 1);
+    manifest.read_to_string(&mut text).map_err(io)?;
+    if text.len() as u64 > MANIFEST_BYTES_MAX {
+        return Err(refused("it is too long for a manifest".to_owned()));
+    }
     let mut names = Vec::new();
     for line in text.lines() {
         // An example line: file appendonly.aof.1.base.rdb seq 1 type b

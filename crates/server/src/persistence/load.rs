@@ -390,7 +390,7 @@ impl<'l> KeyspaceLoader<'l> {
 
     /// Reads a log of Redis, which may begin with a snapshot and has no frames. The end of the last
     /// log may be missing, together with the beginning of a transaction before it. The file stays
-    /// as it is.
+    /// as it is. It is read in parts, of which those of one command or transaction are in memory.
     ///
     /// # Errors
     /// `Io`, `Snapshot`, `TierRefusal`, `FrozenObjectError`, `Command`.
@@ -400,25 +400,29 @@ impl<'l> KeyspaceLoader<'l> {
             source,
         };
         let mut file = open(path)?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(io)?;
-        let mut position = 0;
         self.progress.begin(path, &file);
+        let mut begin = Vec::new();
+        let longest = SNAPSHOT_MAGIC.len() as u64;
+        let read = (&file).take(longest).read_to_end(&mut begin);
+        read.map_err(io)?;
+        file.rewind().map_err(io)?;
         // Redis begins a rewritten log with a snapshot (`aof-use-rdb-preamble`).
-        if bytes.starts_with(b"REDIS") {
-            position = self.snapshot_of(path, bytes.as_slice(), None)? as usize;
-        }
+        let mut position = match begin == SNAPSHOT_MAGIC {
+            true => self.snapshot_of(path, &file, None)?,
+            false => 0,
+        };
+        file.seek(SeekFrom::Start(position)).map_err(io)?;
+        let mut window = ForeignLogWindow::new(file, position);
         self.client.database = 0;
         let limits = RequestLimits::default();
+        let mut parser = Parser::new();
         // The commands of a transaction that has not ended yet.
-        let mut whole: Option<Vec<Range<usize>>> = None;
+        let mut whole: Option<Vec<Range<u64>>> = None;
         loop {
-            debug_assert!(position <= bytes.len());
-            let rest = bytes.get(position..).unwrap_or_default();
-            let mut parser = Parser::new();
+            let rest = window.rest_at(position);
             match parser.next(rest, &limits) {
                 Ok(RequestProgress::Complete(length)) => {
-                    let place = position..position + length;
+                    let place = position..position + length as u64;
                     let is = |name| request::is(parser.argument(rest, 0), name);
                     // Annotations are lines that begin with a hash sign.
                     if rest.first() == Some(&b'#') || parser.argument_count() == 0 {
@@ -426,40 +430,44 @@ impl<'l> KeyspaceLoader<'l> {
                         whole = Some(Vec::new());
                     } else if is("exec") {
                         for place in whole.take().unwrap_or_default() {
-                            let command = bytes.get(place.clone()).unwrap_or_default();
-                            self.repeat(path, place.start as u64, command)?;
+                            self.repeat(path, place.start, window.within(&place))?;
                         }
                     } else if let Some(whole) = &mut whole {
                         whole.push(place.clone());
                     } else {
-                        let command = rest.get(..length).unwrap_or_default();
-                        self.repeat(path, position as u64, command)?;
+                        self.repeat(path, position, window.within(&place))?;
                     }
                     position = place.end;
-                    self.progress.count(1, position as u64);
+                    self.progress.count(1, position);
                     self.make_room(1);
                 }
                 Ok(RequestProgress::Incomplete) => {
+                    // The commands of a transaction are executed at its end.
+                    let first = whole.as_ref().and_then(|whole| whole.first());
+                    let kept = first.map_or(position, |place| place.start);
+                    if window.read(kept).map_err(io)? {
+                        continue;
+                    }
                     self.progress.end();
-                    if rest.is_empty() && whole.is_none() {
+                    if window.rest_at(position).is_empty() && whole.is_none() {
                         return Ok(());
                     }
-                    let (offset, reason) = (position as u64, "it is cut off".to_owned());
+                    let reason = "it is cut off".to_owned();
                     if !is_last {
                         return Err(LoadError::Damaged {
                             path: path.to_owned(),
-                            offset,
+                            offset: position,
                             reason,
                         });
                     }
                     let path = path.display();
-                    tracing::error!("{path}: {reason} at offset {offset}");
+                    tracing::error!("{path}: {reason} at offset {position}");
                     return Ok(());
                 }
                 Err(error) => {
                     return Err(LoadError::Damaged {
                         path: path.to_owned(),
-                        offset: position as u64,
+                        offset: position,
                         reason: error.to_string(),
                     });
                 }
@@ -504,6 +512,55 @@ impl<'l> KeyspaceLoader<'l> {
         effects.clear();
         reply.shrink(REPLY_BYTES);
         Ok(())
+    }
+}
+
+/// The first bytes of a snapshot, at which a log may begin.
+const SNAPSHOT_MAGIC: &[u8] = b"REDIS";
+
+/// Number of bytes of a log of Redis that are read at once.
+const WINDOW_BYTES: u64 = 1 << 20;
+
+/// The part of a log of Redis that was read and is still needed. It grows with the longest command
+/// or transaction, and not with the log.
+#[derive(Debug)]
+struct ForeignLogWindow {
+    file: File,
+    /// The offset of the first byte of `bytes` in the file.
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl ForeignLogWindow {
+    /// Creates an empty window of a file that is read from `start` on.
+    fn new(file: File, start: u64) -> ForeignLogWindow {
+        ForeignLogWindow {
+            file,
+            start,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Returns the bytes from an offset of the file on.
+    fn rest_at(&self, offset: u64) -> &[u8] {
+        debug_assert!(offset >= self.start, "forgotten bytes are not needed");
+        let skipped = offset.saturating_sub(self.start) as usize;
+        self.bytes.get(skipped..).unwrap_or_default()
+    }
+
+    /// Returns the bytes at a place in the file.
+    fn within(&self, place: &Range<u64>) -> &[u8] {
+        let length = (place.end - place.start) as usize;
+        self.rest_at(place.start).get(..length).unwrap_or_default()
+    }
+
+    /// Reads further bytes and forgets those before `kept`. Returns false at the end of the file.
+    fn read(&mut self, kept: u64) -> io::Result<bool> {
+        let forgotten = kept.saturating_sub(self.start) as usize;
+        self.bytes.drain(..forgotten.min(self.bytes.len()));
+        self.start = kept;
+        let mut part = (&self.file).take(WINDOW_BYTES);
+        Ok(part.read_to_end(&mut self.bytes)? > 0)
     }
 }
 
@@ -558,7 +615,7 @@ fn create_beside(path: &Path, offset: u64) -> io::Result<(PathBuf, File)> {
 
 /// Opens a file to be read. A file that is not a regular file could be endless, or wait for a
 /// writer.
-fn open(path: &Path) -> Result<File, LoadError> {
+pub(super) fn open(path: &Path) -> Result<File, LoadError> {
     let io = |source| LoadError::Io {
         path: path.to_owned(),
         source,

@@ -360,6 +360,47 @@ fn what_others_have_left_is_read_as_a_whole_or_refused() {
     let folder = TestkitFolder::new();
     std::os::unix::fs::symlink(folder.join("nowhere"), folder.join("dump.rdb")).unwrap();
     assert!(load(&folder, false, Damage::Refuse).is_err());
+    let folder = TestkitFolder::new();
+    fs::create_dir_all(folder.join(manifest)).unwrap();
+    let error = load(&folder, true, Damage::Refuse).unwrap_err();
+    assert!(error.to_string().contains("not a regular file"), "{error}");
+}
+
+#[test]
+fn a_log_of_redis_is_read_in_parts() {
+    // It is longer than any memory, and its first command never ends.
+    let folder = TestkitFolder::new();
+    let path = folder.join("appendonly.aof");
+    fs::File::create(&path).unwrap().set_len(1 << 42).unwrap();
+    let error = load(&folder, true, Damage::Refuse).unwrap_err();
+    assert!(
+        matches!(error, LoadError::Damaged { offset: 0, .. }),
+        "{error}"
+    );
+    // Commands and transactions that are longer than a part, and commands across its end.
+    let long = "v".repeat(3 << 20);
+    let mut lines = vec![
+        format!("SET a {long}"),
+        "MULTI".to_owned(),
+        format!("SET b {long}"),
+        format!("SET c {long}"),
+        "EXEC".to_owned(),
+    ];
+    lines.resize(50_000, "INCR n".to_owned());
+    let mut log = Vec::new();
+    for line in &lines {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        encode(&mut log, &words);
+    }
+    let folder = TestkitFolder::new();
+    fs::write(folder.join("appendonly.aof"), &log).unwrap();
+    let loaded = load(&folder, true, Damage::Refuse).unwrap();
+    let value = |key: &str| &loaded[&(0, key.as_bytes().to_vec())].0;
+    for key in ["a", "b", "c"] {
+        assert!(*value(key) == format!("string {long}"), "{key}");
+    }
+    assert_eq!(value("n"), &format!("string {}", lines.len() - 5));
+    assert_eq!(loaded.len(), 4);
 }
 
 /// Changes some bytes of a file.

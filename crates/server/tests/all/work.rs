@@ -644,3 +644,88 @@ fn a_key_that_is_named_often_is_read_once() {
     let union = counted.run(&mut client, &["SUNIONSTORE", "d", "s", "s"]);
     assert_eq!(union, ":1000\r\n");
 }
+
+#[test]
+fn a_sorted_set_that_is_named_often_is_read_once() {
+    let server = UnservedServer::new(ServerOptions::default());
+    let mut counted = StepCountedServer::new(&server);
+    let mut client = counted.client(&["PING"]);
+    let members: Vec<String> = (0..1000).map(|number| format!("m{number}")).collect();
+    let pairs: Vec<&str> = members.iter().flat_map(|member| ["1", &**member]).collect();
+    counted.run(&mut client, &[&["ZADD", "z"][..], &pairs].concat());
+    counted.run(&mut client, &["ZADD", "y", "1", "m0", "1", "other"]);
+    let cases: [(&[&str], &[&str]); 8] = [
+        (&["ZUNION"], &[]),
+        (&["ZUNION"], &["AGGREGATE", "MIN"]),
+        (&["ZUNIONSTORE", "d"], &["AGGREGATE", "MAX"]),
+        (&["ZINTER"], &[]),
+        (&["ZINTERSTORE", "d"], &[]),
+        (&["ZINTERCARD"], &["LIMIT", "5"]),
+        (&["ZDIFF"], &[]),
+        (&["ZDIFFSTORE", "d"], &[]),
+    ];
+    for (command, options) in cases {
+        // The first run makes the destination, which the others replace.
+        let taken = [2, 2, 200].map(|times| {
+            let number = (times + 1).to_string();
+            let keys = vec!["z"; times];
+            let words = [command, &[&*number, "y"], &keys, options].concat();
+            counted.steps(&mut client, &words)
+        });
+        assert_eq!(taken[1], taken[2], "{command:?}");
+        assert_eq!(taken[0] > 0, cfg!(debug_assertions), "{command:?}");
+    }
+    // Each name of a key counts, with its weight.
+    counted.run(&mut client, &["ZADD", "g", "3", "m"]);
+    counted.run(&mut client, &["ZADD", "f", "0.1", "m"]);
+    for (command, result) in [
+        ("ZUNION 3 f f f WITHSCORES", ",0.30000000000000004\r\n"),
+        ("ZUNION 3 g g g WEIGHTS 1 10 100 WITHSCORES", ",333\r\n"),
+        ("ZINTER 3 g g g WEIGHTS 1 10 100 WITHSCORES", ",333\r\n"),
+        (
+            "ZUNION 3 g g g WEIGHTS 5 2 5 AGGREGATE MIN WITHSCORES",
+            ",6\r\n",
+        ),
+        (
+            "ZINTER 3 g g g WEIGHTS 5 2 5 AGGREGATE MAX WITHSCORES",
+            ",15\r\n",
+        ),
+        ("ZUNION 3 y g g WITHSCORES", ",6\r\n"),
+        ("ZINTERCARD 3 g g g", ":1\r\n"),
+        ("ZDIFF 2 g g", "*0\r\n"),
+        ("ZDIFF 3 g none none", "*1\r\n"),
+    ] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let reply = counted.run(&mut client, &words);
+        assert!(reply.contains(result), "{command}: {reply}");
+    }
+}
+
+#[test]
+fn a_sort_reads_a_long_value_once_for_equal_elements() {
+    let server = UnservedServer::new(ServerOptions::default());
+    let mut counted = StepCountedServer::new(&server);
+    let mut client = counted.client(&["PING"]);
+    let weight = "1".repeat(300);
+    counted.run(&mut client, &["SET", "w_x", &weight]);
+    counted.run(&mut client, &["HSET", "h_x", "f", &weight]);
+    for (pattern, order) in [("w_*", "ALPHA"), ("w_*", "ASC"), ("h_*->f", "ALPHA")] {
+        let taken = [2, 200].map(|times| {
+            counted.run(&mut client, &["DEL", "l"]);
+            counted.run(
+                &mut client,
+                &[&["RPUSH", "l"][..], &vec!["x"; times]].concat(),
+            );
+            counted.steps(&mut client, &["SORT", "l", "BY", pattern, order])
+        });
+        assert_eq!(taken[0], taken[1], "{pattern} {order}");
+        assert_eq!(taken[0] > 0, cfg!(debug_assertions), "{pattern} {order}");
+    }
+    // Short values, and those of different elements, are read for each.
+    counted.run(&mut client, &["DEL", "l"]);
+    counted.run(&mut client, &["RPUSH", "l", "x", "y", "x", "z"]);
+    counted.run(&mut client, &["MSET", "w_y", "2", "w_z", "0"]);
+    let sorted = counted.run(&mut client, &["SORT", "l", "BY", "w_*", "ALPHA"]);
+    let expected = "*4\r\n$1\r\nz\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\ny\r\n";
+    assert_eq!(sorted, expected);
+}

@@ -5,6 +5,7 @@ use super::error::ShmError;
 use super::object::ShmObject;
 use super::place::{PostSlotGuard, UnderWay};
 use crate::address::{GlobalAddress, NodeId, WORD_BYTES};
+use crate::chunks::Chunks;
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
 use crate::transport::copy;
@@ -327,8 +328,9 @@ impl Endpoint for ShmEndpoint {
 
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
         let offset = self.call(node, ShmRequest::Allocate { bytes }).await?;
-        // No node of ours returns an offset beyond its memory, but another program might.
-        let offset = offset.filter(|offset| offset >> 48 == 0);
+        let size = self.node(node)?.object.bytes;
+        // No node of ours returns other offsets, but another program might.
+        let offset = offset.filter(|&offset| Chunks::may_hold(size, offset, bytes));
         let offset = offset.ok_or(FabricError::OutOfMemory { node, bytes })?;
         Ok(GlobalAddress::new(node, offset))
     }

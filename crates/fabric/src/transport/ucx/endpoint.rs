@@ -7,6 +7,7 @@ use super::node::resolve;
 use super::post::Post;
 use super::worker::{Transfer, UcxConnection, UcxRemoteKey, UcxWorker};
 use crate::address::{GlobalAddress, LINE_BYTES, NodeId};
+use crate::chunks::Chunks;
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
 use crate::verb::FabricVerb;
@@ -20,6 +21,9 @@ use std::time::{Duration, Instant};
 
 /// Time without any reply after which a node is lost.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Time without the reply to a request after which a node is lost, even if it replies to others. A
+/// node executes requests in the order of their arrival, so each waits for those before it only.
+const REPLY_MAX: Duration = Duration::from_secs(60);
 /// Largest time for which a task that waits blocks other tasks of its thread.
 const TURN: Duration = Duration::from_micros(200);
 /// Time for which a client polls for a reply before it sleeps.
@@ -191,8 +195,7 @@ impl UcxClient {
 
     /// Returns true if a node has been silent for too long after a request at this time.
     pub fn is_silent(&self, node: &UcxAttachedNode, asked: Instant) -> bool {
-        // Any reply shows that the node lives, also one to an earlier request.
-        asked.max(node.heard.get()).elapsed() > PATIENCE
+        is_overdue(asked.elapsed(), node.heard.get().elapsed())
     }
 
     fn take_answer(&self, message: &[u8]) {
@@ -270,6 +273,14 @@ impl UcxClient {
     }
 }
 
+/// Returns true if a reply is not expected any more, by the time since the request and the time
+/// since the node's last reply to any request.
+fn is_overdue(since_request: Duration, since_reply: Duration) -> bool {
+    // Any reply shows that the node lives, also one to an earlier request. But a node that leaves
+    // one request out must not keep its client waiting for ever.
+    since_request.min(since_reply) > PATIENCE || since_request > REPLY_MAX
+}
+
 impl UcxTaskWaiter<'_> {
     /// Polls for events, unless another waiter does so.
     pub fn look(&self) {
@@ -324,7 +335,7 @@ impl UcxEndpoint {
     ///
     /// # Errors
     /// `Library`, `Old`, `Address`, `Absent` after 5 s at most, `Foreign`, `Version`, `Mapped`,
-    /// `SameNumber`, `TierRefusal`. All except `SameNumber` are of the first node that cannot be
+    /// `SameNumber`, `Refused`. All except `SameNumber` are of the first node that cannot be
     /// connected to.
     pub fn connect<A: AsRef<str>>(
         addresses: impl IntoIterator<Item = A>,
@@ -472,8 +483,9 @@ impl Endpoint for UcxEndpoint {
             .client
             .call(node, UcxRequest::Allocate { bytes })
             .await?;
-        // No node of ours returns an offset beyond its memory, but another program might.
-        let offset = offset.filter(|offset| offset >> 48 == 0);
+        let size = self.client.nodes[self.client.node(node)?].size;
+        // No node of ours returns other offsets, but another program might.
+        let offset = offset.filter(|&offset| Chunks::may_hold(size, offset, bytes));
         let offset = offset.ok_or(FabricError::OutOfMemory { node, bytes })?;
         Ok(GlobalAddress::new(node, offset))
     }
@@ -523,5 +535,21 @@ impl std::fmt::Debug for UcxEndpoint {
             .debug_struct("UcxEndpoint")
             .field("nodes", &nodes)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_leaves_one_request_out_is_lost_in_the_end() {
+        const TICK: Duration = Duration::from_millis(1);
+        assert!(!is_overdue(PATIENCE, PATIENCE));
+        assert!(is_overdue(PATIENCE + TICK, PATIENCE + TICK));
+        assert!(!is_overdue(PATIENCE + TICK, TICK));
+        assert!(!is_overdue(TICK, PATIENCE + TICK));
+        assert!(!is_overdue(REPLY_MAX, TICK));
+        assert!(is_overdue(REPLY_MAX + TICK, TICK));
     }
 }

@@ -76,9 +76,10 @@
 //!
 //! When a node's process ends, the system notifies its clients. All operations in flight end with
 //! [`NodeLost`](crate::FabricError::NodeLost), as do all later ones. A node that does not respond
-//! for 5 s, for example a stopped or isolated one, is lost from then on: connect again. The
-//! unsignalled writes of a client that ends properly reach the nodes, unless these do not accept
-//! them within a second.
+//! for 5 s, for example a stopped or isolated one, is lost from then on: connect again. So is one
+//! that leaves a request without a reply for 60 s, even if it replies to others. The unsignalled
+//! writes of a client that ends properly reach the nodes, unless these do not accept them within a
+//! second.
 //!
 //! A client that dies leaves its whole posts, or, with an adapter, its whole verbs or pieces of
 //! them. The node frees memory that it allocated for the client and the client has not taken; other

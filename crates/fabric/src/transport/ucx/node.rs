@@ -97,7 +97,7 @@ impl UcxNode {
     /// gigabytes.
     ///
     /// # Errors
-    /// `Library`, `Old`, `Address`, `Size`, `UcxVerbMemory`, `TierRefusal`.
+    /// `Library`, `Old`, `Address`, `Size`, `Memory`, `Refused`.
     pub fn listen(address: &str, number: NodeId, bytes: u64) -> Result<UcxNode, UcxError> {
         let whole = bytes.checked_next_multiple_of(PAGE_BYTES);
         let fits = whole.filter(|whole| (RESERVED_BYTES + 1..=1 << 48).contains(whole));

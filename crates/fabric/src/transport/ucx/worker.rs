@@ -83,7 +83,7 @@ impl UcxWorker {
     /// Creates a worker, configured by the environment (`UCX_TLS` and so on).
     ///
     /// # Errors
-    /// `Library`, `Old`, `TierRefusal`.
+    /// `Library`, `Old`, `Refused`.
     pub fn new() -> Result<Rc<UcxWorker>, UcxError> {
         let api = api()?;
         let context = new_context(api)?;
@@ -354,7 +354,7 @@ impl UcxListener {
     /// Listens at an address.
     ///
     /// # Errors
-    /// `TierRefusal`.
+    /// `Refused`.
     pub fn new(worker: &Rc<UcxWorker>, address: SocketAddr) -> Result<UcxListener, UcxError> {
         let raw = RawAddress::new(address);
         let params = sys::ListenerParams {
@@ -406,7 +406,7 @@ impl UcxNodeMemory {
     /// Maps `bytes`, which the system provides at once.
     ///
     /// # Errors
-    /// The system's error, or `TierRefusal` within.
+    /// The system's error, or `Refused` within.
     pub fn new(worker: &Rc<UcxWorker>, bytes: usize) -> Result<UcxNodeMemory, std::io::Error> {
         let map = MmapOptions::new().len(bytes).populate().map_anon()?;
         let map = MmapRaw::from(map);
@@ -456,7 +456,7 @@ impl UcxNodeMemory {
     /// Returns the key that other processes need for access.
     ///
     /// # Errors
-    /// `TierRefusal`.
+    /// `Refused`.
     pub fn key(&self) -> Result<Vec<u8>, UcxError> {
         let api = self.worker.api;
         let (mut key, mut length) = (null_mut(), 0);
@@ -512,7 +512,7 @@ impl UcxConnection {
     /// Begins to connect to the listener at an address.
     ///
     /// # Errors
-    /// `TierRefusal`. [`is_lost`](UcxConnection::is_lost) reports later errors.
+    /// `Refused`. [`is_lost`](UcxConnection::is_lost) reports later errors.
     pub fn connect(worker: &Rc<UcxWorker>, address: SocketAddr) -> Result<UcxConnection, UcxError> {
         let raw = RawAddress::new(address);
         UcxConnection::create(worker, &format!("connect to {address}"), |params| {
@@ -525,7 +525,7 @@ impl UcxConnection {
     /// Accepts a client's connection.
     ///
     /// # Errors
-    /// `TierRefusal`.
+    /// `Refused`.
     pub fn accept(worker: &Rc<UcxWorker>, arrival: Arrival) -> Result<UcxConnection, UcxError> {
         UcxConnection::create(worker, "accept a connection", |params| {
             params.field_mask |= EpParams::REQUEST;
@@ -710,7 +710,7 @@ impl UcxRemoteKey {
     /// Reads the key of the memory at the other end of a connection.
     ///
     /// # Errors
-    /// `TierRefusal`.
+    /// `Refused`.
     pub fn new(connection: &UcxConnection, bytes: &[u8]) -> Result<UcxRemoteKey, UcxError> {
         // UCX does not receive the length of a key. The lengths in it are bytes, of 64 parts at
         // most, so UCX reads no further than this for any values.

@@ -309,8 +309,9 @@ impl QueryCaller {
             });
             return Some(QueryCompletion { counter, outcome });
         }
-        if is_further {
-            // Only a further visit is progress. A refusal must not keep a request alive for ever.
+        if is_further && message.left < call.request.left {
+            // Only iterations are progress, of which there is a limit. Neither a refusal nor visits
+            // without iterations must keep a request alive for ever.
             call.heard = now;
         }
         call.last = Some(message.status);

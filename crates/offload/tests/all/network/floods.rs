@@ -99,6 +99,36 @@ fn replayed_refusals_stop_neither_repeats_nor_the_end_of_a_query() {
     }
 }
 
+/// Each visit of an honest node makes an iteration.
+#[test]
+fn visits_without_iterations_do_not_stop_the_end_of_a_query() {
+    let settings = caller();
+    let mut caller = QueryCaller::new(settings);
+    let mut out = Vec::new();
+    caller.ask(Duration::ZERO, &query(0), 9, &mut out);
+    let mut now = Duration::ZERO;
+    let completed = loop {
+        now += Duration::from_millis(1);
+        assert!(now <= settings.patience, "it goes on for ever");
+        let mut completed = None;
+        if let Some(asked) = out.pop() {
+            let asked = OffloadMessage::decode(&asked.datagram, |_| Some(KEY)).unwrap();
+            let reply = OffloadMessage {
+                kind: OffloadMessageKind::Response,
+                status: TraversalStatus::Elsewhere,
+                visit: asked.visit + 1,
+                ..asked
+            };
+            completed = caller.receive(now, &reply.encode(&KEY), &mut out);
+        }
+        if let Some(completed) = completed.or_else(|| caller.tick(now, &mut out)) {
+            break completed;
+        }
+    };
+    let last = Some(TraversalStatus::Elsewhere);
+    assert_eq!(completed.outcome, Err(OffloadCallError::NoAnswer { last }));
+}
+
 /// A socket at which a request arrives first, and then requests that a node refuses, without an
 /// end.
 struct BusySocket<'s> {

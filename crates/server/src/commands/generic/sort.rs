@@ -9,8 +9,11 @@ use crate::error::CommandError;
 use crate::keyspace::{Class, DatabaseKeys, KeyView};
 use crate::number::parse_double;
 use crate::object::{Container, Hash, ListObject, RedisType, StoredObject};
+use crate::steps;
+use hashbrown::HashMap;
 use nearfield_tiers::AccountedHeap;
 use std::cmp::Ordering;
+use std::rc::Rc;
 
 /// The options of `SORT`.
 #[derive(Debug, Default)]
@@ -255,12 +258,16 @@ fn elements(
     Ok((elements, Some(found.kind)))
 }
 
+/// Length from which a value is kept once for all elements that are equal. A shorter one takes less
+/// than the element itself does here.
+const SHARED_BYTES_MIN: usize = 64;
+
 /// The value that an element is compared by.
 #[derive(Debug, PartialEq, PartialOrd)]
 enum Weight {
     Number(f64),
     /// Bytes, or `None`, which sorts before all others.
-    Bytes(Option<Vec<u8>>),
+    Bytes(Option<Rc<[u8]>>),
     /// The element itself.
     Element,
 }
@@ -271,15 +278,30 @@ fn sorted(
     options: &SortOptions<'_>,
 ) -> Result<Vec<Vec<u8>>, CommandError> {
     let mut weighed = Vec::with_capacity(elements.len());
+    // A list may have one element a million times. A long value that belongs to it is kept once.
+    let mut long: HashMap<Vec<u8>, Rc<[u8]>> = HashMap::new();
     for element in elements {
         let weight = match (options.by, options.by_bytes) {
             (None, true) => Weight::Element,
             (None, false) => Weight::Number(number(&element)?),
-            (Some(pattern), true) => Weight::Bytes(look_up(keys, pattern, &element)?),
-            (Some(pattern), false) => match look_up(keys, pattern, &element)? {
-                Some(value) => Weight::Number(number(&value)?),
-                None => Weight::Number(0.0),
-            },
+            (Some(pattern), by_bytes) => {
+                let value = match long.get(&element) {
+                    Some(value) => Some(Rc::clone(value)),
+                    None => {
+                        let value = look_up(keys, pattern, &element)?.map(Rc::<[u8]>::from);
+                        let is_long = |value: &&Rc<[u8]>| value.len() >= SHARED_BYTES_MIN;
+                        if let Some(value) = value.as_ref().filter(is_long) {
+                            long.insert(element.clone(), Rc::clone(value));
+                        }
+                        value
+                    }
+                };
+                match value {
+                    value if by_bytes => Weight::Bytes(value),
+                    Some(value) => Weight::Number(number(&value)?),
+                    None => Weight::Number(0.0),
+                }
+            }
         };
         weighed.push((weight, element));
     }
@@ -324,6 +346,7 @@ fn look_up(
     let Some(star) = pattern.iter().position(|&byte| byte == b'*') else {
         return Ok(None);
     };
+    steps::count(1);
     let (before, after) = pattern.split_at(star);
     let after = after.get(1..).unwrap_or_default();
     let arrow = after.windows(2).position(|two| two == b"->");

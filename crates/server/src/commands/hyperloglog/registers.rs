@@ -12,6 +12,9 @@ pub(super) const REGISTERS: usize = 1 << INDEX_BITS;
 /// The highest rank.
 const RANK_MAX: usize = 64 - INDEX_BITS as usize + 1;
 
+/// The estimate beyond all signed integers. As a signed integer it is the least one.
+const BEYOND: u64 = 1 << 63;
+
 /// The ranks of all registers, by index.
 pub(super) type Registers = [u8; REGISTERS];
 
@@ -39,7 +42,14 @@ pub(super) fn estimate(registers: &Registers) -> u64 {
         sum = 0.5 * (sum + f64::from(registers));
     }
     sum += count * sigma(f64::from(of_rank[0]) / count);
-    (ALPHA * count * count / sum).round() as u64
+    let estimate = (ALPHA * count * count / sum).round();
+    // Registers that no elements can fill give any estimate, also an infinite one. Redis returns
+    // the least integer for those beyond all integers, as the conversion of x86-64 does.
+    if estimate < BEYOND as f64 {
+        estimate as u64
+    } else {
+        BEYOND
+    }
 }
 
 /// Returns the contribution of registers with the highest rank.
@@ -113,6 +123,24 @@ mod tests {
                 let error = estimate(&registers) as f64 / number as f64 - 1.0;
                 assert!(error.abs() < 3.0 * 0.0081, "{number}: {error}");
             }
+        }
+    }
+
+    /// The expected numbers are those of Redis 7.0.15.
+    #[test]
+    fn estimates_of_registers_that_a_client_composes_are_those_of_redis() {
+        for rank in [50, 51, 52, 63] {
+            assert_eq!(estimate(&[rank; REGISTERS]), BEYOND, "{rank}");
+        }
+        assert_eq!(estimate(&[49; REGISTERS]), 6_653_256_548_922_161_152);
+        let mut registers = [63; REGISTERS];
+        for (rank, expected) in [
+            (0, 193_623_433),
+            (1, 387_270_501),
+            (20, 203_041_276_517_400),
+        ] {
+            registers[0] = rank;
+            assert_eq!(estimate(&registers), expected, "{rank}");
         }
     }
 }

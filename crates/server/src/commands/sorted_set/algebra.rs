@@ -8,7 +8,8 @@ use crate::error::CommandError;
 use crate::keyspace::{KeyMetadata, KeyView};
 use crate::number::parse_double;
 use crate::object::{RedisType, SortedSet, StoredObject};
-use hashbrown::HashMap;
+use crate::steps;
+use hashbrown::{HashMap, HashSet};
 
 const GROUP: CommandGroup = CommandGroup::SortedSet;
 const UNION_TIME: &str = "O(N) + O(M log M) for N members of all inputs and M of the result";
@@ -118,14 +119,15 @@ struct ZsetAlgebraInput {
     key: Vec<u8>,
     object: KeyMetadata,
     len: usize,
-    weight: f64,
+    /// Its weight for each time that it is named, in this order.
+    weights: Vec<f64>,
 }
 
 /// The parsed arguments.
 #[derive(Debug)]
 struct ZsetAlgebraQuery {
     operation: ZsetAlgebraOperation,
-    /// The inputs that exist.
+    /// The inputs that exist, each once.
     inputs: Vec<ZsetAlgebraInput>,
     /// True if the first input exists.
     first: bool,
@@ -138,7 +140,8 @@ struct ZsetAlgebraQuery {
 /// Members with their scores, in any order.
 type Members = Vec<(Vec<u8>, f64)>;
 
-/// Reads the inputs that a command names from `position` on. Returns them and its options.
+/// Reads the inputs that a command names from `position` on, each as often as it is named. Returns
+/// them and its options.
 fn inputs<'c>(
     call: &mut CommandCall<'c>,
     position: usize,
@@ -154,6 +157,7 @@ fn inputs<'c>(
     let rest = call.rest(position + 1);
     let (keys, options) = rest.split_at_checked(number).ok_or(CommandError::Syntax)?;
     let mut inputs = Vec::with_capacity(keys.len());
+    let mut lengths: HashMap<&[u8], usize> = HashMap::new();
     for key in keys {
         let found = call.keys.find(key)?;
         if let Some(found) = &found
@@ -166,15 +170,50 @@ fn inputs<'c>(
             continue;
         };
         // The lengths decide on the order of the inputs, before any is read.
-        let len = call.keys.read_object(key, &object, StoredObject::len)?;
+        let len = match lengths.get(key) {
+            Some(&len) => len,
+            None => {
+                let len = call.keys.read_object(key, &object, StoredObject::len)?;
+                let len = len.unwrap_or(0);
+                lengths.insert(*key, len);
+                len
+            }
+        };
         inputs.push(Some(ZsetAlgebraInput {
             key: key.to_vec(),
-            len: len.unwrap_or(0),
+            len,
             object,
-            weight: 1.0,
+            weights: vec![1.0],
         }));
     }
     Ok((inputs, options))
+}
+
+/// Returns each input once, with the weights of all its names. An input that a client names often
+/// would otherwise be read as often.
+fn different_inputs(
+    named: impl IntoIterator<Item = ZsetAlgebraInput>,
+    aggregate: Aggregate,
+) -> Vec<ZsetAlgebraInput> {
+    let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+    let mut inputs: Vec<ZsetAlgebraInput> = Vec::new();
+    for input in named {
+        match places.get(&input.key) {
+            Some(&place) => inputs[place].weights.extend(input.weights),
+            None => {
+                places.insert(input.key.clone(), inputs.len());
+                inputs.push(input);
+            }
+        }
+    }
+    if !matches!(aggregate, Aggregate::Sum) {
+        // The least and the greatest of scores do not change when one of them comes again.
+        for input in &mut inputs {
+            let mut seen = HashSet::new();
+            input.weights.retain(|weight| seen.insert(weight.to_bits()));
+        }
+    }
+    inputs
 }
 
 impl ZsetAlgebraQuery {
@@ -199,7 +238,7 @@ impl ZsetAlgebraQuery {
                         .ok_or(CommandError::text("ERR weight value is not a float"))?;
                     // An absent input has a weight among the arguments as well.
                     if let Some(input) = input {
-                        input.weight = weight;
+                        input.weights = vec![weight];
                     }
                 }
                 rest
@@ -221,7 +260,7 @@ impl ZsetAlgebraQuery {
         let first = inputs.first().is_some_and(Option::is_some);
         Ok(ZsetAlgebraQuery {
             operation,
-            inputs: inputs.into_iter().flatten().collect(),
+            inputs: different_inputs(inputs.into_iter().flatten(), aggregate),
             first,
             complete,
             aggregate,
@@ -232,7 +271,8 @@ impl ZsetAlgebraQuery {
     /// Returns the members of the result and their scores, in the order of a sorted set.
     fn run(mut self, call: &mut CommandCall<'_>) -> Result<Members, CommandError> {
         if self.operation != ZsetAlgebraOperation::Diff {
-            // Sums of floating-point numbers depend on the order, which is the same as in Redis.
+            // Sums of floating-point numbers depend on the order, which is the same as in Redis,
+            // except that the names of one input follow each other among inputs of equal length.
             self.inputs.sort_by_key(|input| input.len);
         }
         let mut members = match self.operation {
@@ -254,15 +294,16 @@ impl ZsetAlgebraQuery {
 
     fn union(&self, call: &CommandCall<'_>) -> Result<Members, CommandError> {
         if let [only] = &self.inputs[..] {
-            return load(call, only);
+            return self.load(call, only);
         }
         let mut members: HashMap<Vec<u8>, f64> = HashMap::new();
         for input in &self.inputs {
             // Only a new member is copied.
             visit(call, input, |member, score| match members.get_mut(member) {
-                Some(sum) => *sum = self.aggregate.apply(*sum, score),
+                Some(sum) => *sum = self.combine(*sum, score, &input.weights),
                 None => {
-                    members.insert(member.to_vec(), score);
+                    let first = self.combine_first(score, &input.weights);
+                    members.insert(member.to_vec(), first);
                 }
             })?;
         }
@@ -277,14 +318,14 @@ impl ZsetAlgebraQuery {
         let Some((first, others)) = self.inputs.split_first() else {
             return Ok(Members::new());
         };
-        let mut members = load(call, first)?;
+        let mut members = self.load(call, first)?;
         for input in others {
             let ZsetAlgebraInput { key, object, .. } = input;
+            steps::count(members.len());
             call.keys.read_object(key, object, |object| {
                 members.retain_mut(|(member, score)| match score_in(object, member) {
                     Some(other) => {
-                        // NaN if infinity is multiplied by 0. Redis keeps NaN here, and only here.
-                        *score = self.aggregate.apply(*score, other * input.weight);
+                        *score = self.combine(*score, other, &input.weights);
                         true
                     }
                     None => false,
@@ -299,41 +340,72 @@ impl ZsetAlgebraQuery {
         let Some((first, others)) = self.inputs.split_first() else {
             return Ok(Members::new());
         };
-        let mut members = load(call, first)?;
+        if first.weights.len() > 1 {
+            // It is named again, and subtracted from itself.
+            return Ok(Members::new());
+        }
+        let mut members = self.load(call, first)?;
         for ZsetAlgebraInput { key, object, .. } in others {
+            steps::count(members.len());
             call.keys.read_object(key, object, |object| {
                 members.retain(|(member, _)| score_in(object, member).is_none());
             })?;
         }
         Ok(members)
     }
+
+    /// Returns the members of an input with their scores in the result.
+    fn load(
+        &self,
+        call: &CommandCall<'_>,
+        input: &ZsetAlgebraInput,
+    ) -> Result<Members, CommandError> {
+        let mut members = Members::with_capacity(input.len);
+        visit(call, input, |member, score| {
+            members.push((member.to_vec(), self.combine_first(score, &input.weights)));
+        })?;
+        Ok(members)
+    }
+
+    /// Returns the score of a member of the first input that has it.
+    fn combine_first(&self, score: f64, weights: &[f64]) -> f64 {
+        debug_assert!(!weights.is_empty(), "an input is named");
+        match weights {
+            [first, others @ ..] => self.combine(number_or_zero(score * first), score, others),
+            [] => score,
+        }
+    }
+
+    /// Combines the score so far of a member with its score in an input, once for each weight.
+    fn combine(&self, sum: f64, score: f64, weights: &[f64]) -> f64 {
+        weights.iter().fold(sum, |sum, weight| {
+            let weighted = match self.operation {
+                // NaN if infinity is multiplied by 0. Redis keeps NaN here, and only here.
+                ZsetAlgebraOperation::Inter => score * weight,
+                _ => number_or_zero(score * weight),
+            };
+            self.aggregate.apply(sum, weighted)
+        })
+    }
 }
 
-/// Calls `seen` with the members of an input and their scores times its weight.
+/// Calls `seen` with the members of an input and their scores.
 fn visit(
     call: &CommandCall<'_>,
     input: &ZsetAlgebraInput,
     mut seen: impl FnMut(&[u8], f64),
 ) -> Answer {
-    let weighted = |score: f64| number_or_zero(score * input.weight);
+    steps::count(input.len);
     let ZsetAlgebraInput { key, object, .. } = input;
     call.keys.read_object(key, object, |object| match object {
-        StoredObject::Set(set) => set.iter().for_each(|member| seen(&member, weighted(1.0))),
+        StoredObject::Set(set) => set.iter().for_each(|member| seen(&member, 1.0)),
         StoredObject::SortedSet(set) => {
             let members = set.iter();
-            members.for_each(|(member, score)| seen(member, weighted(score)));
+            members.for_each(|(member, score)| seen(member, score));
         }
         _ => {}
     })?;
     Ok(())
-}
-
-fn load(call: &CommandCall<'_>, input: &ZsetAlgebraInput) -> Result<Members, CommandError> {
-    let mut members = Members::with_capacity(input.len);
-    visit(call, input, |member, score| {
-        members.push((member.to_vec(), score));
-    })?;
-    Ok(members)
 }
 
 fn score_in(object: &StoredObject, member: &[u8]) -> Option<f64> {
@@ -405,13 +477,15 @@ fn zintercard(call: &mut CommandCall<'_>) -> Answer {
         options = rest;
     }
     let complete = inputs.iter().all(Option::is_some);
+    // Only the members count, whatever their scores become. With this aggregate an input has one
+    // weight, however often it is named.
+    let aggregate = Aggregate::Min;
     let query = ZsetAlgebraQuery {
         operation: ZsetAlgebraOperation::Inter,
         first: complete,
         complete,
-        inputs: inputs.into_iter().flatten().collect(),
-        // Only the members count, whatever their scores become.
-        aggregate: Aggregate::Sum,
+        inputs: different_inputs(inputs.into_iter().flatten(), aggregate),
+        aggregate,
         scores: false,
     };
     // The limit only bounds the reply. Redis also stops counting there.
