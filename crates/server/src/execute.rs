@@ -6,7 +6,8 @@ use crate::blocking::{BlockedClient, Wait};
 use crate::client::{ClientSession, ENTRY_BYTES, ReplyMode};
 use crate::clock::{self, now_ms};
 use crate::command::{
-    CommandAccount, CommandDefinition, CommandGroup, Flags, Latest, invoke, note_uses,
+    CommandAccount, CommandDefinition, CommandGroup, CommandInvocation, Flags, Latest, invoke,
+    note_uses,
 };
 use crate::commands::{self, TABLE};
 use crate::connection::IoThreadMessage;
@@ -487,7 +488,15 @@ impl<'s> Executor<'s> {
                 now_ms,
                 effects,
             );
-            let wait = invoke(server, keys, client, &mut account, args, reply, false);
+            let invocation = CommandInvocation {
+                server,
+                keys,
+                client,
+                args,
+                reply,
+                nested: false,
+            };
+            let wait = invoke(invocation, &mut account);
             self.last_end.set(account.ended());
             return wait;
         }
@@ -530,7 +539,15 @@ impl<'s> Executor<'s> {
         effects.observed = server.keyspace.is_observed();
         let access = DatabaseAccess::Exclusive(&mut databases);
         let keys = DatabaseKeys::new(&server.keyspace, access, database, now_ms, effects);
-        let wait = invoke(server, keys, client, &mut account, args, reply, false);
+        let invocation = CommandInvocation {
+            server,
+            keys,
+            client,
+            args,
+            reply,
+            nested: false,
+        };
+        let wait = invoke(invocation, &mut account);
         if server.scripts.watchdog.is_given_up() {
             // Neither success nor an error would be true.
             client.shared.killed.store(true, Ordering::Release);
@@ -597,7 +614,15 @@ impl<'s> Executor<'s> {
         let effects = &mut self.effects;
         let access = DatabaseAccess::Shared(&databases);
         let keys = DatabaseKeys::new(keyspace, access, client.database, now_ms, effects);
-        let wait = invoke(server, keys, client, &mut account, args, reply, false);
+        let invocation = CommandInvocation {
+            server,
+            keys,
+            client,
+            args,
+            reply,
+            nested: false,
+        };
+        let wait = invoke(invocation, &mut account);
         debug_assert!(
             wait.as_ref().is_none_or(|wait| wait.keys.is_empty()),
             "a client that waits for a key needs the exclusive phase"
@@ -789,7 +814,15 @@ impl ServerCore {
                 let access = DatabaseAccess::Exclusive(&mut *databases);
                 let keys = DatabaseKeys::new(&self.keyspace, access, database, now_ms, effects);
                 let account = &mut CommandAccount::of(command, self).shown_before();
-                let wait = invoke(self, keys, &mut client, account, &args, &mut reply, false);
+                let invocation = CommandInvocation {
+                    server: self,
+                    keys,
+                    client: &mut client,
+                    args: &args,
+                    reply: &mut reply,
+                    nested: false,
+                };
+                let wait = invoke(invocation, account);
                 wait.is_none()
             }
             Err(error) => {
