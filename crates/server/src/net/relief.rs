@@ -10,7 +10,8 @@
 //!
 //! This works whatever the script does: it may also be in one long call of a library.
 
-use super::thread::{IoThread, IoThreadState};
+use super::state::IoThreadState;
+use super::thread::IoThread;
 use super::turns::TURN_MS;
 use super::{held, limits};
 use crate::blocking::Wait;
