@@ -4,6 +4,7 @@ use super::thread::IoThread;
 use crate::connection::IoThreadMessage;
 
 impl IoThread<'_> {
+    /// Handles the messages that have arrived, and those that were left of an earlier call.
     pub(super) fn read_mail(&mut self) {
         let sent = self.mailbox.empty().into_iter();
         // Messages that resume clients are handled last: such a client may unsubscribe, and must
@@ -19,26 +20,10 @@ impl IoThread<'_> {
             }
             match message {
                 IoThreadMessage::Serve(stream) => self.add(stream),
-                IoThreadMessage::Deliver { client, bytes } => {
-                    if let Some(&index) = self.by_client.get(&client) {
-                        // The replies to requests that were read before come first.
-                        self.execute_round();
-                        let served = &mut *self.served;
-                        let connection = &mut served.connections[index];
-                        let share = &self.server.clients.share;
-                        share.note_received(&connection.client.shared, bytes.len());
-                        connection.bound_output(self.server);
-                        connection.reply.raw(&bytes);
-                        connection.note_held(share);
-                        if connection.is_over_output_limit(self.server, served.steady_ms) {
-                            self.close(index);
-                        } else {
-                            self.mark_dirty(index);
-                        }
-                    } else {
-                        self.forward(client, IoThreadMessage::Deliver { client, bytes });
-                    }
-                }
+                IoThreadMessage::Deliver { client, bytes } => match self.by_client.get(&client) {
+                    Some(&index) => self.deliver(index, &bytes),
+                    None => self.forward(client, IoThreadMessage::Deliver { client, bytes }),
+                },
                 IoThreadMessage::Resume {
                     client,
                     answer,
@@ -85,6 +70,24 @@ impl IoThread<'_> {
         if !fetched.is_empty() {
             // The commands find the values as long as these are held.
             self.execute_round();
+        }
+    }
+
+    /// Adds a message that was published to the output of a connection.
+    fn deliver(&mut self, index: usize, bytes: &[u8]) {
+        // The replies to requests that were read before come first.
+        self.execute_round();
+        let served = &mut *self.served;
+        let connection = &mut served.connections[index];
+        let share = &self.server.clients.share;
+        share.note_received(&connection.client.shared, bytes.len());
+        connection.bound_output(self.server);
+        connection.reply.raw(bytes);
+        connection.note_held(share);
+        if connection.is_over_output_limit(self.server, served.steady_ms) {
+            self.close(index);
+        } else {
+            self.mark_dirty(index);
         }
     }
 }

@@ -9,12 +9,32 @@ use crate::resp::RequestLimits;
 use crate::resp::request::{ProtocolError, RequestProgress};
 use smallvec::SmallVec;
 
+/// The reason why no more requests of a connection are added to the round.
+enum RoundStop {
+    /// There is no complete request left.
+    NoRequest,
+    /// The round must be executed first: it is full, or the values of the next requests are not
+    /// fetched.
+    MustExecute,
+    /// A request that cannot join the round. The connection's parser has found it.
+    CannotJoin {
+        /// The offset at which it begins.
+        start: usize,
+        /// True if it may join the next round. Otherwise it must be executed by itself.
+        may_join_next: bool,
+    },
+    /// The next request violates the protocol.
+    Malformed(ProtocolError),
+}
+
 impl IoThread<'_> {
+    /// Adds the complete requests in `bytes` to the round, and executes those that cannot join one.
+    /// Returns the offset at which it has stopped: the rest is incomplete or must wait.
     pub(super) fn process_requests(&mut self, index: usize, bytes: &[u8]) -> usize {
         self.executor.pause();
         let mut used = 0;
         // Offset up to which keys of scripts were prefetched.
-        let mut seen = 0;
+        let mut prefetched = 0;
         let has_files = self.server.keyspace.cold.has_files();
         loop {
             debug_assert!(used <= bytes.len());
@@ -37,97 +57,131 @@ impl IoThread<'_> {
                 true => connection.fetched_bytes,
                 false => usize::MAX,
             };
-            // Only commands change these, and none is executed before they are read again.
-            let client = &connection.client;
-            let limits = match client.authenticated {
-                true => limits::of_requests(self.server),
-                false => RequestLimits::unauthenticated(),
-            };
-            let database = client.database;
-            let for_batches = client.is_plain()
-                && client.login.is_unrestricted(&self.server.acl)
-                && self.server.singly.none();
-            let (rest, end, added) = loop {
-                if used >= fetched_bytes {
-                    // The values of further commands are fetched once these are executed.
-                    match used == bytes.len() {
-                        true => return used,
-                        false => break (&[][..], 0, BatchAdmission::Yes),
+            match self.fill_round(index, bytes, &mut used, fetched_bytes) {
+                RoundStop::NoRequest => return used,
+                RoundStop::Malformed(error) => {
+                    self.refuse_protocol(index, &error);
+                    return bytes.len();
+                }
+                RoundStop::MustExecute => {
+                    self.execute_round();
+                    self.send_early(index);
+                }
+                RoundStop::CannotJoin {
+                    start,
+                    may_join_next,
+                } => {
+                    self.execute_round();
+                    let request = bytes.get(start..used).unwrap_or_default();
+                    if may_join_next && self.begin_round(index, request) {
+                        continue;
+                    }
+                    let from_request = bytes.get(start..).unwrap_or_default();
+                    if used > prefetched {
+                        let rest = bytes.get(used..).unwrap_or_default();
+                        prefetched = used + self.look_ahead(index, from_request, rest);
+                    }
+                    let scripts = bytes.get(used..prefetched.min(fetched_bytes));
+                    match self.run_alone(index, from_request, scripts.unwrap_or_default()) {
+                        Some(more) => used += more,
+                        None => return start,
                     }
                 }
-                let rest = bytes.get(used..).unwrap_or_default();
-                // A dirty connection is in the list, and its client was touched in this round.
-                if for_batches
-                    && connection.dirty
-                    && connection.parser.is_between_requests()
-                    && let Some(end) = served
-                        .round
-                        .add_again(index as u32, database, rest, &limits)
-                {
-                    used += end;
-                    if !served.round.counts_and_has_room(&connection.client) {
-                        break (rest, end, BatchAdmission::Yes);
-                    }
-                    continue;
-                }
-                let end = match connection.parser.next(rest, &limits) {
-                    Ok(RequestProgress::Complete(end)) => end,
-                    Ok(RequestProgress::Incomplete) => return used,
-                    Err(error) => {
-                        self.refuse_protocol(index, &error);
-                        return bytes.len();
-                    }
+            }
+            if used < bytes.len() && self.yields(index) {
+                return used;
+            }
+        }
+    }
+
+    /// Adds the requests of a connection from `*used` on to the round, as long as they can join it,
+    /// and advances `*used` past each. The values of requests from `fetched_bytes` on were not
+    /// fetched.
+    #[inline]
+    fn fill_round(
+        &mut self,
+        index: usize,
+        bytes: &[u8],
+        used: &mut usize,
+        fetched_bytes: usize,
+    ) -> RoundStop {
+        let served = &mut *self.served;
+        let connection = &mut served.connections[index];
+        // Only commands change these, and none is executed before they are read again.
+        let client = &connection.client;
+        let limits = match client.authenticated {
+            true => limits::of_requests(self.server),
+            false => RequestLimits::unauthenticated(),
+        };
+        let database = client.database;
+        let for_batches = client.is_plain()
+            && client.login.is_unrestricted(&self.server.acl)
+            && self.server.singly.none();
+        loop {
+            if *used >= fetched_bytes {
+                // The values of further commands are fetched once these are executed.
+                return match *used == bytes.len() {
+                    true => RoundStop::NoRequest,
+                    false => RoundStop::MustExecute,
                 };
-                used += end;
-                if connection.parser.argument_count() == 0 {
-                    continue;
-                }
-                if !connection.dirty {
-                    connection.dirty = true;
-                    connection.client.shared.touch(served.steady_ms);
-                    served.dirty.push(index);
-                }
-                if !for_batches {
-                    break (rest, end, BatchAdmission::Never);
-                }
-                let parser = &connection.parser;
-                let request = rest.get(..end).unwrap_or_default();
-                match served.round.add(index as u32, database, parser, request) {
-                    BatchAdmission::Yes if served.round.note_and_has_room(&connection.client) => {}
-                    added => break (rest, end, added),
-                }
-            };
-            self.execute_round();
-            if added == BatchAdmission::Yes {
-                self.send_early(index);
-                if used < bytes.len() && self.yields(index) {
-                    return used;
+            }
+            let start = *used;
+            let rest = bytes.get(start..).unwrap_or_default();
+            // A dirty connection is in the list, and its client was touched in this round.
+            if for_batches
+                && connection.dirty
+                && connection.parser.is_between_requests()
+                && let Some(length) = served
+                    .round
+                    .add_again(index as u32, database, rest, &limits)
+            {
+                *used += length;
+                if !served.round.counts_and_has_room(&connection.client) {
+                    return RoundStop::MustExecute;
                 }
                 continue;
             }
-            if added == BatchAdmission::Later {
-                // The round is empty now. It takes the request now, or never.
-                let served = &mut *self.served;
-                let RespConnection { client, parser, .. } = &served.connections[index];
-                let (round, request) = (&mut served.round, rest.get(..end).unwrap_or_default());
-                if round.add_first(index as u32, client, parser, request) {
-                    continue;
-                }
+            let length = match connection.parser.next(rest, &limits) {
+                Ok(RequestProgress::Complete(length)) => length,
+                Ok(RequestProgress::Incomplete) => return RoundStop::NoRequest,
+                Err(error) => return RoundStop::Malformed(error),
+            };
+            *used += length;
+            if connection.parser.argument_count() == 0 {
+                continue;
             }
-            if used > seen {
-                seen = used + self.look_ahead(index, rest, bytes.get(used..).unwrap_or_default());
+            if !connection.dirty {
+                connection.dirty = true;
+                connection.client.shared.touch(served.steady_ms);
+                served.dirty.push(index);
             }
-            let scripts = bytes.get(used..seen.min(fetched_bytes));
-            match self.run_alone(index, rest, scripts.unwrap_or_default()) {
-                Some(more) => {
-                    used += more;
-                    if used < bytes.len() && self.yields(index) {
-                        return used;
-                    }
+            let admission = match for_batches {
+                true => {
+                    let request = rest.get(..length).unwrap_or_default();
+                    let parser = &connection.parser;
+                    served.round.add(index as u32, database, parser, request)
                 }
-                None => return used - end,
+                false => BatchAdmission::Never,
+            };
+            if admission != BatchAdmission::Yes {
+                return RoundStop::CannotJoin {
+                    start,
+                    may_join_next: admission == BatchAdmission::Later,
+                };
+            }
+            if !served.round.note_and_has_room(&connection.client) {
+                return RoundStop::MustExecute;
             }
         }
+    }
+
+    /// Adds a request, which the connection's parser has found, to the round, which is empty.
+    /// Returns false if the request must be executed by itself.
+    fn begin_round(&mut self, index: usize, request: &[u8]) -> bool {
+        let served = &mut *self.served;
+        let RespConnection { client, parser, .. } = &served.connections[index];
+        let round = &mut served.round;
+        round.add_first(index as u32, client, parser, request)
     }
 
     /// Executes the command that the connection's parser has found in `bytes`. If it is a script,
