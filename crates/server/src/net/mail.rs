@@ -14,8 +14,8 @@ impl IoThread<'_> {
         self.mail.extend(first.into_iter().chain(last));
         let mut fetched = Vec::new();
         while let Some(message) = self.mail.pop_front() {
-            if message.client().is_some() && message.client() == self.away {
-                self.kept.push(message);
+            if message.client().is_some() && message.client() == self.lent.client {
+                self.lent.messages.push(message);
                 continue;
             }
             match message {
@@ -77,14 +77,14 @@ impl IoThread<'_> {
     fn deliver(&mut self, index: usize, bytes: &[u8]) {
         // The replies to requests that were read before come first.
         self.execute_round();
-        let served = &mut *self.served;
-        let connection = &mut served.connections[index];
+        let state = &mut *self.guard;
+        let connection = &mut state.connections[index];
         let share = &self.server.clients.share;
         share.note_received(&connection.client.shared, bytes.len());
         connection.bound_output(self.server);
         connection.reply.raw(bytes);
         connection.note_held(share);
-        if connection.is_over_output_limit(self.server, served.steady_ms) {
+        if connection.is_over_output_limit(self.server, state.steady_ms) {
             self.close(index);
         } else {
             self.mark_dirty(index);

@@ -22,8 +22,8 @@ impl IoThread<'_> {
             return;
         }
         for _ in 0..READS_MAX {
-            let served = &mut *self.served;
-            let Some(connection) = served.connections.get_mut(index) else {
+            let state = &mut *self.guard;
+            let Some(connection) = state.connections.get_mut(index) else {
                 return;
             };
             if connection.yields {
@@ -37,7 +37,7 @@ impl IoThread<'_> {
             }
             let full;
             if connection.input.is_empty() && !connection.waiting {
-                let mut scratch = std::mem::take(&mut served.scratch);
+                let mut scratch = std::mem::take(&mut state.scratch);
                 // It is another thread's buffer if the connections were lent.
                 if scratch.len() < READ_BYTES {
                     scratch.resize(READ_BYTES, 0);
@@ -71,7 +71,7 @@ impl IoThread<'_> {
                 // The buffer grows with the data that has arrived, so that no client takes memory
                 // by announcing a long request.
                 let room = connection.input.len().clamp(READ_BYTES, LONG_READ_BYTES);
-                let scratch = &mut served.scratch;
+                let scratch = &mut state.scratch;
                 if scratch.len() < room {
                     scratch.resize(room, 0);
                 }
@@ -87,7 +87,7 @@ impl IoThread<'_> {
                 connection.count_received(&self.server.statistics, count);
                 if count > 0 {
                     // A client that sends a long request is not idle.
-                    connection.client.shared.touch(served.steady_ms);
+                    connection.client.shared.touch(state.steady_ms);
                 }
                 if received == SocketReadOutcome::End {
                     self.end(index);
@@ -111,7 +111,7 @@ impl IoThread<'_> {
             }
         }
         if self.connections.contains(index) {
-            self.unread.push(index);
+            self.ready.to_read.push(index);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The requests of a connection: they join the round, or are executed by themselves.
 
 use super::round::BatchAdmission;
+use super::state::ClientDeadline;
 use super::thread::IoThread;
 use super::{held, limits};
 use crate::commands::TABLE;
@@ -38,8 +39,8 @@ impl IoThread<'_> {
         let has_files = self.server.keyspace.cold.has_files();
         loop {
             debug_assert!(used <= bytes.len());
-            let served = &mut *self.served;
-            let Some(connection) = served.connections.get_mut(index) else {
+            let state = &mut *self.guard;
+            let Some(connection) = state.connections.get_mut(index) else {
                 return bytes.len();
             };
             if connection.waiting || connection.client.closing {
@@ -105,8 +106,8 @@ impl IoThread<'_> {
         used: &mut usize,
         fetched_bytes: usize,
     ) -> RoundStop {
-        let served = &mut *self.served;
-        let connection = &mut served.connections[index];
+        let state = &mut *self.guard;
+        let connection = &mut state.connections[index];
         // Only commands change these, and none is executed before they are read again.
         let client = &connection.client;
         let limits = match client.authenticated {
@@ -131,12 +132,10 @@ impl IoThread<'_> {
             if for_batches
                 && connection.dirty
                 && connection.parser.is_between_requests()
-                && let Some(length) = served
-                    .round
-                    .add_again(index as u32, database, rest, &limits)
+                && let Some(length) = state.round.add_again(index as u32, database, rest, &limits)
             {
                 *used += length;
-                if !served.round.counts_and_has_room(&connection.client) {
+                if !state.round.counts_and_has_room(&connection.client) {
                     return RoundStop::MustExecute;
                 }
                 continue;
@@ -152,14 +151,14 @@ impl IoThread<'_> {
             }
             if !connection.dirty {
                 connection.dirty = true;
-                connection.client.shared.touch(served.steady_ms);
-                served.dirty.push(index);
+                connection.client.shared.touch(state.steady_ms);
+                state.ready.to_send.push(index);
             }
             let admission = match for_batches {
                 true => {
                     let request = rest.get(..length).unwrap_or_default();
                     let parser = &connection.parser;
-                    served.round.add(index as u32, database, parser, request)
+                    state.round.add(index as u32, database, parser, request)
                 }
                 false => BatchAdmission::Never,
             };
@@ -169,7 +168,7 @@ impl IoThread<'_> {
                     may_join_next: admission == BatchAdmission::Later,
                 };
             }
-            if !served.round.note_and_has_room(&connection.client) {
+            if !state.round.note_and_has_room(&connection.client) {
                 return RoundStop::MustExecute;
             }
         }
@@ -178,9 +177,9 @@ impl IoThread<'_> {
     /// Adds a request, which the connection's parser has found, to the round, which is empty.
     /// Returns false if the request must be executed by itself.
     fn begin_round(&mut self, index: usize, request: &[u8]) -> bool {
-        let served = &mut *self.served;
-        let RespConnection { client, parser, .. } = &served.connections[index];
-        let round = &mut served.round;
+        let state = &mut *self.guard;
+        let RespConnection { client, parser, .. } = &state.connections[index];
+        let round = &mut state.round;
         round.add_first(index as u32, client, parser, request)
     }
 
@@ -189,20 +188,20 @@ impl IoThread<'_> {
     /// were executed. Returns `None` if the command is held back: it is then read again when
     /// commands may continue.
     fn run_alone(&mut self, index: usize, bytes: &[u8], scripts: &[u8]) -> Option<usize> {
-        let served = &mut *self.served;
+        let state = &mut *self.guard;
         let RespConnection {
             client,
             reply,
             parser,
             waiting,
             ..
-        } = &mut served.connections[index];
+        } = &mut state.connections[index];
         debug_assert!(!*waiting, "its requests wait, too");
         let args: SmallVec<[&[u8]; 16]> = parser.arguments(bytes).collect();
         debug_assert!(!args.is_empty(), "empty requests are skipped");
-        if held::is_held(self.server, client, &args, served.steady_ms) {
+        if held::is_held(self.server, client, &args, state.steady_ms) {
             *waiting = true;
-            held::hold(self.server, &mut served.held, client);
+            held::hold(self.server, &mut state.paused.held, client);
             return None;
         }
         let name = args.first().copied().unwrap_or_default();
@@ -210,18 +209,18 @@ impl IoThread<'_> {
             drop(args);
             self.run_lending(index, bytes, scripts)
         } else {
-            let wait = self.executor.run(client, &args, served.now_ms, reply);
+            let wait = self.executor.run(client, &args, state.now_ms, reply);
             drop(args);
             (wait, 0)
         };
-        let served = &mut *self.served;
-        let connection = &mut served.connections[index];
+        let state = &mut *self.guard;
+        let connection = &mut state.connections[index];
         connection.waiting = wait.is_some();
         connection.client.show(connection.waiting);
         connection.waits_until_ms = wait.and_then(|wait| wait.until_ms);
-        if let Some(until) = connection.waits_until_ms {
-            let id = connection.client.shared.id;
-            served.deadlines.insert((until, id));
+        if let Some(until_ms) = connection.waits_until_ms {
+            let client = connection.client.shared.id;
+            state.deadlines.insert(ClientDeadline { until_ms, client });
         }
         self.send_early(index);
         Some(more)
@@ -239,8 +238,8 @@ impl IoThread<'_> {
 
     /// Sends replies before all commands are executed, if they take much memory.
     fn send_early(&mut self, index: usize) {
-        let served = &mut *self.served;
-        let connection = &mut served.connections[index];
+        let state = &mut *self.guard;
+        let connection = &mut state.connections[index];
         if !connection.has_much_to_send() {
             return;
         }
@@ -250,7 +249,7 @@ impl IoThread<'_> {
         if connection.is_killed()
             || self.server.log.commit(logged_up_to).is_err()
             || !connection.send()
-            || connection.is_over_output_limit(self.server, served.steady_ms)
+            || connection.is_over_output_limit(self.server, state.steady_ms)
         {
             self.close(index);
         } else {

@@ -19,63 +19,116 @@ use std::time::Instant;
 /// while a command runs that may take long (see [`relief`](super::relief)).
 pub(super) struct IoThreadState {
     pub(super) poll: Poll,
-    /// The listeners, on the first thread.
-    pub(super) listeners: Vec<ClientListener>,
     pub(super) connections: Connections,
     /// The connection of each client.
     pub(super) by_client: hashbrown::HashMap<u64, usize>,
+    /// The connections with something to do.
+    pub(super) ready: ReadyConnections,
+    /// The commands that are executed together.
     pub(super) round: CommandRound,
-    /// The prefetch of values for received requests.
-    pub(super) scout: Scout,
-    /// The prefetch of keys of scripts.
-    pub(super) ahead: Ahead,
-    /// The reads of values in files, if the kernel provides rings.
-    pub(super) reads: Option<ParkedReads>,
-    /// The times by [`steady_ms`] at which waits for values are given up, and the waiting clients.
-    pub(super) parked: VecDeque<(u64, u64)>,
-    /// Messages that were taken out of the mailbox.
-    pub(super) mail: VecDeque<IoThreadMessage>,
-    /// The client with a connection that is away, and the messages for it that have arrived since.
-    pub(super) away: Option<u64>,
-    pub(super) kept: Vec<IoThreadMessage>,
-    /// True if another thread has served the connections since one is away.
-    pub(super) was_lent: bool,
-    /// Connections with something to send.
-    pub(super) dirty: Vec<usize>,
-    /// Connections from which more can be read at once.
-    pub(super) unread: Vec<usize>,
-    /// Connections with requests that wait until others were served.
-    pub(super) yielding: Vec<usize>,
-    pub(super) scratch: Vec<u8>,
     /// The time of day at the start of the round, which decides about the expiry of keys.
     pub(super) now_ms: u64,
     /// The time at the start of the round by [`steady_ms`], which durations are measured with.
     pub(super) steady_ms: u64,
-    /// Time of the last log line about connections that cannot be accepted.
-    pub(super) not_accepted_at: Option<Instant>,
-    /// Time of the last attempt to accept connections for which no event arrived.
-    pub(super) accepted_at_ms: u64,
-    /// Time of the last count of the memory that connections hold.
-    pub(super) held_counted_ms: u64,
-    /// Time of the last check of the resident memory.
-    pub(super) process_ms: u64,
+    /// The buffer into which sockets are read.
+    pub(super) scratch: Vec<u8>,
+    /// The prefetch of keys of scripts.
+    pub(super) ahead: Ahead,
+    pub(super) disk_waits: DiskWaits,
+    /// The deadlines of waiting clients, the soonest first.
+    pub(super) deadlines: BTreeSet<ClientDeadline>,
+    pub(super) paused: PausedClients,
+    /// Messages that were taken out of the mailbox.
+    pub(super) mail: VecDeque<IoThreadMessage>,
+    pub(super) lent: LentConnection,
+    pub(super) accepting: AcceptProgress,
+    pub(super) balance_seen: SeenBalance,
+    pub(super) checks: CheckTimes,
     /// The requests for memory that this thread has followed.
     pub(super) followed: FollowedRequests,
-    pub(super) next_thread: usize,
+    /// The deletion of expired keys, on the first thread.
+    pub(super) expiry: Expiry,
+}
+
+/// The numbers of the connections with something to do.
+#[derive(Default)]
+pub(super) struct ReadyConnections {
+    /// Connections with something to send.
+    pub(super) to_send: Vec<usize>,
+    /// Connections from which more can be read at once.
+    pub(super) to_read: Vec<usize>,
+    /// Connections with requests that wait until others were served.
+    pub(super) to_process: Vec<usize>,
+}
+
+/// The waits of clients for values on a disk.
+#[derive(Default)]
+pub(super) struct DiskWaits {
+    /// The prefetch of values for received requests.
+    pub(super) scout: Scout,
+    /// The reads of values in files, if the kernel provides rings.
+    pub(super) reads: Option<ParkedReads>,
+    /// The times at which waits are given up, the soonest first.
+    pub(super) deadlines: VecDeque<ClientDeadline>,
+}
+
+/// The time at which the wait of a client ends. It is ordered by time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ClientDeadline {
+    /// The time by [`steady_ms`].
+    pub(super) until_ms: u64,
+    /// The client's number.
+    pub(super) client: u64,
+}
+
+/// The clients with commands that `CLIENT PAUSE` holds back.
+#[derive(Default)]
+pub(super) struct PausedClients {
     /// Clients with held-back commands.
     pub(super) held: Vec<u64>,
     /// Clients with commands that were held back and now continue.
     pub(super) released: VecDeque<u64>,
-    /// Time of the last search for idle clients, by [`steady_ms`].
-    pub(super) looked_at_ms: u64,
-    /// The deadlines of waiting clients, the soonest first, with the clients' numbers.
-    pub(super) deadlines: BTreeSet<(u64, u64)>,
-    /// Number of threads that served connections at the last check, and the time of the last
-    /// decision about it, by [`steady_ms`].
+}
+
+/// The connection that is away while its script runs.
+#[derive(Default)]
+pub(super) struct LentConnection {
+    /// Its client, if there is one.
+    pub(super) client: Option<u64>,
+    /// The messages for the client that have arrived since.
+    pub(super) messages: Vec<IoThreadMessage>,
+    /// True if another thread has served the other connections since.
+    pub(super) was_served: bool,
+}
+
+/// The acceptance of connections, on the first thread.
+#[derive(Default)]
+pub(super) struct AcceptProgress {
+    pub(super) listeners: Vec<ClientListener>,
+    /// The thread that got the last connection.
+    pub(super) last_thread: usize,
+    /// Time of the last attempt to accept connections for which no event arrived.
+    pub(super) tried_at_ms: u64,
+    /// Time of the last log line about connections that cannot be accepted.
+    pub(super) failure_logged_at: Option<Instant>,
+}
+
+/// The number of threads that serve connections, as a thread has seen it last.
+pub(super) struct SeenBalance {
     pub(super) active: usize,
-    pub(super) balanced_ms: u64,
-    /// The deletion of expired keys, on the first thread.
-    pub(super) expiry: Expiry,
+    /// Time of the last decision about the number, by [`steady_ms`].
+    pub(super) noted_at_ms: u64,
+}
+
+/// The times of the last periodic checks, by [`steady_ms`].
+#[derive(Default)]
+pub(super) struct CheckTimes {
+    /// The count of the memory that connections hold.
+    pub(super) connections_ms: u64,
+    /// The check of the resident memory.
+    pub(super) process_ms: u64,
+    /// The search for idle clients.
+    pub(super) idle_ms: u64,
 }
 
 impl IoThreadState {
@@ -88,36 +141,32 @@ impl IoThreadState {
     ) -> IoThreadState {
         IoThreadState {
             poll,
-            listeners,
             connections: Connections::default(),
             by_client: hashbrown::HashMap::new(),
+            ready: ReadyConnections::default(),
             round: CommandRound::new(server.keyspace.is_shared()),
-            scout: Scout::default(),
-            ahead: Ahead::default(),
-            reads,
-            parked: VecDeque::new(),
-            mail: VecDeque::new(),
-            away: None,
-            kept: Vec::new(),
-            was_lent: false,
-            dirty: Vec::new(),
-            unread: Vec::new(),
-            yielding: Vec::new(),
-            scratch: Vec::new(),
             now_ms: now_ms(),
             steady_ms: steady_ms(),
-            not_accepted_at: None,
-            accepted_at_ms: 0,
-            held_counted_ms: 0,
-            process_ms: 0,
-            followed: FollowedRequests::default(),
-            next_thread: 0,
-            held: Vec::new(),
-            released: VecDeque::new(),
-            looked_at_ms: 0,
+            scratch: Vec::new(),
+            ahead: Ahead::default(),
+            disk_waits: DiskWaits {
+                reads,
+                ..DiskWaits::default()
+            },
             deadlines: BTreeSet::new(),
-            active: server.balance.active(),
-            balanced_ms: 0,
+            paused: PausedClients::default(),
+            mail: VecDeque::new(),
+            lent: LentConnection::default(),
+            accepting: AcceptProgress {
+                listeners,
+                ..AcceptProgress::default()
+            },
+            balance_seen: SeenBalance {
+                active: server.balance.active(),
+                noted_at_ms: 0,
+            },
+            checks: CheckTimes::default(),
+            followed: FollowedRequests::default(),
             expiry: Expiry::default(),
         }
     }

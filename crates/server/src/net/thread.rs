@@ -2,7 +2,7 @@
 
 use super::limits;
 use super::reads::ParkedReads;
-use super::state::IoThreadState;
+use super::state::{ClientDeadline, IoThreadState};
 use crate::allocator;
 use crate::clock::{now_ms, steady_ms};
 use crate::connection::{Mailbox, RespConnection};
@@ -34,9 +34,10 @@ pub(super) struct IoThread<'s> {
     pub(super) number: usize,
     pub(super) mailbox: &'s Mailbox,
     pub(super) executor: Executor<'s>,
-    /// The mutex around the connections, which are lent through it.
-    pub(super) desk: &'s Mutex<IoThreadState>,
-    pub(super) served: MutexGuard<'s, IoThreadState>,
+    /// The mutex around the state, through which the connections are lent.
+    pub(super) state_lock: &'s Mutex<IoThreadState>,
+    /// The locked state. It is unlocked only while a script runs.
+    pub(super) guard: MutexGuard<'s, IoThreadState>,
 }
 
 impl Deref for IoThread<'_> {
@@ -44,25 +45,25 @@ impl Deref for IoThread<'_> {
 
     #[inline]
     fn deref(&self) -> &IoThreadState {
-        &self.served
+        &self.guard
     }
 }
 
 impl DerefMut for IoThread<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut IoThreadState {
-        &mut self.served
+        &mut self.guard
     }
 }
 
 impl<'s> IoThread<'s> {
-    /// Creates a worker for `served`, which is behind the `desk` of the thread of this number.
+    /// Creates a worker for the state behind `state_lock`, of the thread of this number.
     pub(super) fn new(
         server: &'s ServerCore,
         number: usize,
         mailbox: &'s Mailbox,
-        desk: &'s Mutex<IoThreadState>,
-        served: MutexGuard<'s, IoThreadState>,
+        state_lock: &'s Mutex<IoThreadState>,
+        guard: MutexGuard<'s, IoThreadState>,
         executor: Executor<'s>,
     ) -> Self {
         IoThread {
@@ -70,15 +71,15 @@ impl<'s> IoThread<'s> {
             number,
             mailbox,
             executor,
-            desk,
-            served,
+            state_lock,
+            guard,
         }
     }
 
     /// Serves until the server stops.
     pub(super) fn run(mut self) {
         self.await_connections();
-        if let Some(reads) = &self.reads
+        if let Some(reads) = &self.disk_waits.reads
             && let Err(error) = reads.register(self.poll.registry(), READS)
         {
             tracing::error!("cannot wait for reads of files: {error}");
@@ -108,7 +109,7 @@ impl<'s> IoThread<'s> {
             self.read_mail();
         }
         self.resume_yielding();
-        for index in std::mem::take(&mut self.unread) {
+        for index in std::mem::take(&mut self.ready.to_read) {
             self.receive(index);
         }
         for event in &*events {
@@ -134,8 +135,8 @@ impl<'s> IoThread<'s> {
         }
         // If a connection could not be accepted because there was no descriptor, no second event
         // reports it.
-        if self.steady_ms.abs_diff(self.accepted_at_ms) >= TICK.as_millis() as u64 {
-            self.accepted_at_ms = self.steady_ms;
+        if self.steady_ms.abs_diff(self.accepting.tried_at_ms) >= TICK.as_millis() as u64 {
+            self.accepting.tried_at_ms = self.steady_ms;
             self.accept_all();
         }
         self.finish_round();
@@ -151,11 +152,11 @@ impl<'s> IoThread<'s> {
         limits::dismiss(self.server);
         connection.source().close();
         let _ = self.poll.registry().deregister(connection.source());
-        let id = connection.client.shared.id;
-        if let Some(until) = connection.waits_until_ms {
-            self.deadlines.remove(&(until, id));
+        let client = connection.client.shared.id;
+        if let Some(until_ms) = connection.waits_until_ms {
+            self.deadlines.remove(&ClientDeadline { until_ms, client });
         }
-        let known = self.by_client.remove(&id);
+        let known = self.by_client.remove(&client);
         debug_assert_eq!(known, Some(index), "the client has another connection");
         self.server.forget(&mut connection.client);
     }
@@ -164,7 +165,7 @@ impl<'s> IoThread<'s> {
         let connection = &mut self.connections[index];
         if !connection.dirty {
             connection.dirty = true;
-            self.dirty.push(index);
+            self.ready.to_send.push(index);
         }
     }
 
@@ -188,10 +189,10 @@ impl<'s> IoThread<'s> {
     /// Checks the memory of the process, unless that was done recently.
     fn check_process_memory(&mut self) {
         let server = self.server;
-        if self.number != 0 || self.steady_ms.abs_diff(self.process_ms) < PROCESS_TICK_MS {
+        if self.number != 0 || self.steady_ms.abs_diff(self.checks.process_ms) < PROCESS_TICK_MS {
             return;
         }
-        self.process_ms = self.steady_ms;
+        self.checks.process_ms = self.steady_ms;
         let eviction = &server.eviction;
         if eviction.check_process_memory(&server.keyspace, &server.access) {
             allocator::ask();
@@ -220,24 +221,24 @@ impl<'s> IoThread<'s> {
     }
 
     pub(super) fn execute_round(&mut self) {
-        let served = &mut *self.served;
-        served
+        let state = &mut *self.guard;
+        state
             .round
-            .execute(&mut self.executor, served.now_ms, &mut served.connections);
+            .execute(&mut self.executor, state.now_ms, &mut state.connections);
     }
 
     /// Executes the rest of the round and sends all replies.
     pub(super) fn finish_round(&mut self) {
         self.execute_round();
         self.server.keyspace.reclaim_by(Keyspace::try_exclude);
-        if self.dirty.is_empty() {
+        if self.ready.to_send.is_empty() {
             return;
         }
-        let dirty = std::mem::take(&mut self.dirty);
+        let dirty = std::mem::take(&mut self.ready.to_send);
         let safe_up_to = self.commit(&dirty);
         for index in dirty {
-            let served = &mut *self.served;
-            let Some(connection) = served.connections.get_mut(index) else {
+            let state = &mut *self.guard;
+            let Some(connection) = state.connections.get_mut(index) else {
                 continue;
             };
             connection.dirty = false;
@@ -247,7 +248,7 @@ impl<'s> IoThread<'s> {
             connection.show(&self.server.statistics);
             connection.note_held(&self.server.clients.share);
             if !sent
-                || connection.is_over_output_limit(self.server, served.steady_ms)
+                || connection.is_over_output_limit(self.server, state.steady_ms)
                 || (connection.client.closing && connection.is_all_sent())
             {
                 self.close(index);
@@ -269,15 +270,15 @@ impl<'s> IoThread<'s> {
     }
 
     pub(super) fn resume_sending(&mut self, index: usize) {
-        let served = &mut *self.served;
-        let Some(connection) = served.connections.get_mut(index) else {
+        let state = &mut *self.guard;
+        let Some(connection) = state.connections.get_mut(index) else {
             return;
         };
         if !connection.is_stuffed() {
             return;
         }
         // A client that receives a long reply is not idle.
-        connection.client.shared.touch(served.steady_ms);
+        connection.client.shared.touch(state.steady_ms);
         // A dirty connection is sent at the end of the round, when its commands are durable.
         if connection.dirty {
             return;
@@ -291,32 +292,41 @@ impl<'s> IoThread<'s> {
 
     /// Returns how long the thread may sleep.
     fn timeout(&self) -> Duration {
-        let is_ready = self.reads.as_ref().is_some_and(ParkedReads::is_ready);
-        let is_told = self.unread.is_empty() && self.yielding.is_empty() && self.mail.is_empty();
+        let is_ready = self
+            .disk_waits
+            .reads
+            .as_ref()
+            .is_some_and(ParkedReads::is_ready);
+        let is_told = self.ready.to_read.is_empty()
+            && self.ready.to_process.is_empty()
+            && self.mail.is_empty();
         if is_ready || !is_told {
             return Duration::ZERO;
         }
         // The end of a pause is noticed soon.
-        let tick = if self.held.is_empty() {
+        let tick = if self.paused.held.is_empty() {
             TICK
         } else {
             HELD_TICK
         };
         match self.deadlines.first() {
-            Some((until, _)) => tick.min(Duration::from_millis(until.saturating_sub(steady_ms()))),
+            Some(next) => {
+                let left_ms = next.until_ms.saturating_sub(steady_ms());
+                tick.min(Duration::from_millis(left_ms))
+            }
             None => tick,
         }
     }
 
     /// Counts the memory that the connections hold, unless that was done recently.
     fn count_held(&mut self) {
-        if self.steady_ms.abs_diff(self.held_counted_ms) >= TICK.as_millis() as u64 {
+        if self.steady_ms.abs_diff(self.checks.connections_ms) >= TICK.as_millis() as u64 {
             let share = &self.server.clients.share;
             for (_, connection) in self.connections.iter() {
                 connection.note_held(share);
             }
             share.try_again();
-            self.held_counted_ms = self.steady_ms;
+            self.checks.connections_ms = self.steady_ms;
             self.relieve();
             if self.number == 0 {
                 self.keep_limit();
@@ -328,8 +338,8 @@ impl<'s> IoThread<'s> {
     fn housekeeping(&mut self) {
         // Nothing changes while writes are held back.
         if self.number == 0 && !self.server.is_paused() {
-            let served = &mut *self.served;
-            served.expiry.tick(&mut self.executor, served.now_ms);
+            let state = &mut *self.guard;
+            state.expiry.tick(&mut self.executor, state.now_ms);
         }
         self.check_process_memory();
         self.count_held();
