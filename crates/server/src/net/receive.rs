@@ -22,8 +22,7 @@ impl IoThread<'_> {
             return;
         }
         for _ in 0..READS_MAX {
-            let state = &mut *self.guard;
-            let Some(connection) = state.connections.get_mut(index) else {
+            let Some(connection) = self.connections.get_mut(index) else {
                 return;
             };
             if connection.yields {
@@ -35,84 +34,100 @@ impl IoThread<'_> {
                 connection.postponed = true;
                 return;
             }
-            let full;
-            if connection.input.is_empty() && !connection.waiting {
-                let mut scratch = std::mem::take(&mut state.scratch);
-                // It is another thread's buffer if the connections were lent.
-                if scratch.len() < READ_BYTES {
-                    scratch.resize(READ_BYTES, 0);
-                }
-                let buffer = scratch.get_mut(..READ_BYTES).unwrap_or_default();
-                match connection.receive(buffer) {
-                    SocketReadOutcome::Bytes(count) => {
-                        // More may have arrived, and no further event reports an end.
-                        full = count == READ_BYTES || connection.ends();
-                        connection.count_received(&self.server.statistics, count);
-                        let bytes = scratch.get(..count).unwrap_or_default();
-                        let used = self.process(index, bytes);
-                        if let Some(connection) = self.connections.get_mut(index) {
-                            let rest = bytes.get(used..).unwrap_or_default();
-                            if !rest.is_empty() {
-                                connection.input.extend_from_slice(rest);
-                                connection.show_input();
-                            }
-                        }
-                        self.scratch = scratch;
-                    }
-                    other => {
-                        self.scratch = scratch;
-                        if other == SocketReadOutcome::End {
-                            self.end(index);
-                        }
-                        return;
-                    }
-                }
+            let may_have_more = if connection.input.is_empty() && !connection.waiting {
+                self.receive_requests(index)
             } else {
-                // The buffer grows with the data that has arrived, so that no client takes memory
-                // by announcing a long request.
-                let room = connection.input.len().clamp(READ_BYTES, LONG_READ_BYTES);
-                let scratch = &mut state.scratch;
-                if scratch.len() < room {
-                    scratch.resize(room, 0);
-                }
-                let buffer = scratch.get_mut(..room).unwrap_or_default();
-                let received = connection.receive(buffer);
-                let count = match received {
-                    SocketReadOutcome::Bytes(count) => count,
-                    SocketReadOutcome::Nothing | SocketReadOutcome::End => 0,
-                };
-                let bytes = buffer.get(..count).unwrap_or_default();
-                connection.input.extend_from_slice(bytes);
-                full = count == room || connection.ends();
-                connection.count_received(&self.server.statistics, count);
-                if count > 0 {
-                    // A client that sends a long request is not idle.
-                    connection.client.shared.touch(state.steady_ms);
-                }
-                if received == SocketReadOutcome::End {
-                    self.end(index);
-                    return;
-                }
-                if count == 0 {
-                    return;
-                }
-                self.process_input(index);
-                if let Some(connection) = self.connections.get(index) {
-                    connection.note_held(&self.server.clients.share);
-                    if connection.is_over_query_limit(self.server) {
-                        self.close(index);
-                        return;
-                    }
-                }
-                self.relieve();
-            }
-            if !full {
+                self.receive_rest(index)
+            };
+            if !may_have_more {
                 return;
             }
         }
         if self.connections.contains(index) {
             self.ready.to_read.push(index);
         }
+    }
+
+    /// Reads data of a connection without kept input, and executes the requests in it. Returns true
+    /// if more data may have arrived.
+    #[inline]
+    fn receive_requests(&mut self, index: usize) -> bool {
+        let state = &mut *self.guard;
+        let connection = &mut state.connections[index];
+        let mut scratch = std::mem::take(&mut state.scratch);
+        // It is another thread's buffer if the connections were lent.
+        if scratch.len() < READ_BYTES {
+            scratch.resize(READ_BYTES, 0);
+        }
+        let buffer = scratch.get_mut(..READ_BYTES).unwrap_or_default();
+        let received = connection.receive(buffer);
+        let SocketReadOutcome::Bytes(count) = received else {
+            self.scratch = scratch;
+            if received == SocketReadOutcome::End {
+                self.end(index);
+            }
+            return false;
+        };
+        // More may have arrived, and no further event reports an end.
+        let may_have_more = count == READ_BYTES || connection.ends();
+        connection.count_received(&self.server.statistics, count);
+        let bytes = scratch.get(..count).unwrap_or_default();
+        let used = self.process(index, bytes);
+        if let Some(connection) = self.connections.get_mut(index) {
+            let rest = bytes.get(used..).unwrap_or_default();
+            if !rest.is_empty() {
+                connection.input.extend_from_slice(rest);
+                connection.show_input();
+            }
+        }
+        self.scratch = scratch;
+        may_have_more
+    }
+
+    /// Reads data behind the kept input of a connection, and executes the requests in both. Returns
+    /// true if more data may have arrived.
+    #[inline]
+    fn receive_rest(&mut self, index: usize) -> bool {
+        let state = &mut *self.guard;
+        let connection = &mut state.connections[index];
+        // The buffer grows with the data that has arrived, so that no client takes memory by
+        // announcing a long request.
+        let room = connection.input.len().clamp(READ_BYTES, LONG_READ_BYTES);
+        let scratch = &mut state.scratch;
+        if scratch.len() < room {
+            scratch.resize(room, 0);
+        }
+        let buffer = scratch.get_mut(..room).unwrap_or_default();
+        let received = connection.receive(buffer);
+        let count = match received {
+            SocketReadOutcome::Bytes(count) => count,
+            SocketReadOutcome::Nothing | SocketReadOutcome::End => 0,
+        };
+        let bytes = buffer.get(..count).unwrap_or_default();
+        connection.input.extend_from_slice(bytes);
+        let may_have_more = count == room || connection.ends();
+        connection.count_received(&self.server.statistics, count);
+        if count > 0 {
+            // A client that sends a long request is not idle.
+            connection.client.shared.touch(state.steady_ms);
+        }
+        if received == SocketReadOutcome::End {
+            self.end(index);
+            return false;
+        }
+        if count == 0 {
+            return false;
+        }
+        self.process_input(index);
+        if let Some(connection) = self.connections.get(index) {
+            connection.note_held(&self.server.clients.share);
+            if connection.is_over_query_limit(self.server) {
+                self.close(index);
+                return false;
+            }
+        }
+        self.relieve();
+        may_have_more
     }
 
     /// Executes the requests that a connection has kept.
