@@ -157,9 +157,9 @@ fn settle(call: &mut CommandCall<'_>) {
     let changes = effects.settle(database, call.args);
     if call.nested && call.client.tracking.is_some() {
         // Earlier changes must not invalidate keys that this command reads.
-        let news = effects.events.get(effects.told..).unwrap_or_default();
+        let news = effects.events.get(effects.notified..).unwrap_or_default();
         server.tracking.tell(&server.clients, news);
-        effects.told = effects.events.len();
+        effects.notified = effects.events.len();
     }
     if changes > 0 {
         server

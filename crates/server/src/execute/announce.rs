@@ -44,8 +44,11 @@ impl ServerCore {
         // The commands of clients that are served cause events in turn.
         while !effects.events.is_empty() {
             let events = std::mem::take(&mut effects.events);
-            let told = std::mem::take(&mut effects.told);
-            debug_assert!(told <= events.len(), "events are told once they exist");
+            let notified = std::mem::take(&mut effects.notified);
+            debug_assert!(
+                notified <= events.len(),
+                "an event exists before clients are notified of it"
+            );
             for event in events.iter().filter(|event| event.is_change) {
                 self.watches.touch(event.database, &event.key);
             }
@@ -54,7 +57,7 @@ impl ServerCore {
                 notifications::publish(&self.pubsub, &self.clients, on, &events);
             }
             if self.keyspace.is_observed_by(WriteObserver::Tracking) {
-                let news = events.get(told..).unwrap_or_default();
+                let news = events.get(notified..).unwrap_or_default();
                 self.tracking.tell(&self.clients, news);
             }
             if self.keyspace.is_observed_by(WriteObserver::Blocked) {
