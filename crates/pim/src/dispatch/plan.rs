@@ -149,9 +149,10 @@ struct ModuleTaskPlanner<'p, C, R> {
     input: BatchInput<'p, Words>,
     requests: &'p BatchRouting,
     directory: &'p mut PartitionDirectory,
-    /// Makes a partition for a key that may be inserted where there is none.
+    /// The function that makes a partition for a key that may be inserted where there is none.
     create: C,
-    /// Returns the copy from which the operation of a number reads the partition in a place.
+    /// The function that returns the copy from which the operation of a number reads the partition
+    /// in a place.
     read: R,
     plan: ModuleTaskPlan,
     /// The reads that scans share.
