@@ -292,15 +292,15 @@ impl<'s> IoThread<'s> {
 
     /// Returns how long the thread may sleep.
     fn timeout(&self) -> Duration {
-        let is_ready = self
+        let has_values = self
             .disk_waits
             .reads
             .as_ref()
             .is_some_and(ParkedReads::is_ready);
-        let is_told = self.ready.to_read.is_empty()
-            && self.ready.to_process.is_empty()
-            && self.mail.is_empty();
-        if is_ready || !is_told {
+        let has_work = !self.ready.to_read.is_empty()
+            || !self.ready.to_process.is_empty()
+            || !self.mail.is_empty();
+        if has_values || has_work {
             return Duration::ZERO;
         }
         // The end of a pause is noticed soon.
