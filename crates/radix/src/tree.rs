@@ -54,6 +54,17 @@ pub enum Hint<K> {
     Path(K),
 }
 
+/// The effect of a changed link on the stem of the keys below.
+#[derive(Clone, Copy, Debug)]
+enum StemChange {
+    /// The link is not that of a stem's first node.
+    Unaffected,
+    /// The stem is valid for the new node, too.
+    Keep(Stem),
+    /// The stem was dropped, if there was one. The new node may become the first node of another.
+    Rebuild,
+}
+
 /// An adaptive radix tree.
 #[derive(Debug)]
 pub struct RadixTree<F: LeafForm> {
@@ -331,56 +342,55 @@ impl<F: LeafForm> RadixTree<F> {
         if !F::MIXES_KINDS || depth >= self.jumps.reach() {
             return link();
         }
-        // If a node comes between, the old child stays the first node after a prefix.
-        let (was, becomes) = (self.depth_of(old), self.depth_of(new));
-        let behind = if new.is_inner() { becomes } else { was };
-        let affected = |end: usize| depth < end && end <= behind;
-        let behind_stem = self.jumps.may_end_behind_stem([depth, behind]);
-        if !FIRST.into_iter().any(affected) && !behind_stem {
+        // A prefix that ends below a new inner node keeps its slot: the old child remains its node.
+        let first_below = if new.is_inner() { new } else { old };
+        let first_depth = self.depth_of(first_below);
+        let is_stale = |end: usize| depth < end && end <= first_depth;
+        let may_follow_stem = self.jumps.may_end_behind_stem([depth, first_depth]);
+        if !FIRST.into_iter().any(is_stale) && !may_follow_stem {
             return link();
         }
-        // All keys below have the prefixes. Leaves of the old node may be dead.
+        // All keys below have the stale prefixes, so any of them shows these. The leaves of a
+        // replaced node may be obsolete, so the search begins at the new node if it is one.
         let key = match hint {
             Hint::Below(key) => Some(F::shorten_key(key)),
-            Hint::None | Hint::Path(_) => self
-                .key_below(if new.is_inner() { new } else { old }, guard)
-                .map(F::shorten_key),
-        };
-        let of_key = |key: F::Key<'_>| {
-            let mut prefixes = self
-                .jumps
-                .prefixes(|from, count| F::window(key, from, count));
-            prefixes.retain(|prefix| affected(prefix.end));
-            prefixes
+            Hint::None | Hint::Path(_) => self.key_below(first_below, guard).map(F::shorten_key),
         };
         let prefixes = match (key, hint) {
-            (Some(key), _) => of_key(key),
+            (Some(key), _) => self.prefixes_that_end(key, is_stale),
             // The keys below are gone. The key of the path had their prefixes unless the tree has
             // changed since, and the table detects that.
             (None, Hint::Path(key)) => {
-                let mut prefixes = of_key(key);
+                let mut prefixes = self.prefixes_that_end(key, is_stale);
                 prefixes.retain(|prefix| self.jumps.find(*prefix, guard).same(old));
                 prefixes
             }
             (None, _) => Prefixes::new(),
         };
+        // Slots and stem are cleared before the link changes, so that no walk begins later at a
+        // node that the link has left.
         for &prefix in &prefixes {
             self.jumps.clear(prefix, guard);
         }
-        // No key shows the prefixes of the old node, so the tables are searched for the node
-        // itself.
         if key.is_none() && old.is_inner() {
-            let known = |table: usize| prefixes.iter().any(|prefix| prefix.table == table);
-            let all = (0..TABLES).filter(|&table| match FIRST.get(table) {
-                Some(&end) => affected(end),
-                None => behind_stem,
-            });
-            for table in all.filter(|&table| !known(table)) {
-                self.jumps.clear_node(table, old, guard);
+            // No key shows the prefixes of the old node, so the tables are searched for the node
+            // itself.
+            for table in 0..TABLES {
+                let is_cleared = prefixes.iter().any(|prefix| prefix.table == table);
+                let may_name_old = match FIRST.get(table) {
+                    Some(&end) => is_stale(end),
+                    None => may_follow_stem,
+                };
+                if may_name_old && !is_cleared {
+                    self.jumps.clear_node(table, old, guard);
+                }
             }
         }
-        // The stem goes before the link changes, as the slots do.
-        let kept = affected(FIRST[0]).then(|| self.drop_stem(old, becomes, key, guard));
+        let new_depth = self.depth_of(new);
+        let stem_change = match is_stale(FIRST[0]) {
+            true => self.drop_stem(old, new_depth, key, guard),
+            false => StemChange::Unaffected,
+        };
         link();
         if !new.is_inner() {
             return;
@@ -389,11 +399,20 @@ impl<F: LeafForm> RadixTree<F> {
             let node = self.memory.edge(prefix.end - 1, new);
             self.jumps.set(prefix, node, guard);
         }
-        match kept {
-            Some(Some(stem)) => self.jumps.keep_stem(stem, new),
-            Some(None) => self.add_stem(new, becomes, &prefixes, guard),
-            None => {}
+        match stem_change {
+            StemChange::Keep(stem) => self.jumps.keep_stem(stem, new),
+            StemChange::Rebuild => self.add_stem(new, new_depth, &prefixes, guard),
+            StemChange::Unaffected => {}
         }
+    }
+
+    /// Returns the prefixes of a key for whose end `is_chosen` returns true.
+    fn prefixes_that_end(&self, key: F::Key<'_>, is_chosen: impl Fn(usize) -> bool) -> Prefixes {
+        let mut prefixes = self
+            .jumps
+            .prefixes(|from, count| F::window(key, from, count));
+        prefixes.retain(|prefix| is_chosen(prefix.end));
+        prefixes
     }
 
     /// Returns the depth of an inner node, and 0 for others.
@@ -404,22 +423,24 @@ impl<F: LeafForm> RadixTree<F> {
         }
     }
 
-    /// Forgets the stem of `old`, if it is the first node of one, before another node replaces it.
-    /// If that node has the same depth, the stem is kept and returned.
+    /// Forgets the stem of `old`, if it is the first node of one, before a node of depth
+    /// `new_depth` replaces it. A stem of that depth is kept.
     fn drop_stem(
         &self,
         old: Ref,
-        becomes: usize,
+        new_depth: usize,
         key: Option<F::Key<'_>>,
         guard: &Guard,
-    ) -> Option<Stem> {
+    ) -> StemChange {
         let stem = key.and_then(|key| self.jumps.stem(|from, count| F::window(key, from, count)));
-        if stem.is_some_and(|stem| stem.depth == becomes) {
-            return stem;
+        match stem {
+            Some(stem) if stem.depth == new_depth => StemChange::Keep(stem),
+            _ => {
+                self.jumps
+                    .drop_stems(guard, |other, first| Some(other) == stem || first.same(old));
+                StemChange::Rebuild
+            }
         }
-        self.jumps
-            .drop_stems(guard, |other, first| Some(other) == stem || first.same(old));
-        None
     }
 
     /// Makes a stem of the keys below the first node after their shortest prefix, whose link is

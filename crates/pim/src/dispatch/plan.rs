@@ -144,6 +144,207 @@ impl Tags {
     }
 }
 
+/// The planning of the tasks of a batch, one operation after the other.
+struct ModuleTaskPlanner<'p, C, R> {
+    input: BatchInput<'p, Words>,
+    requests: &'p BatchRouting,
+    directory: &'p mut PartitionDirectory,
+    /// The function that makes a partition for a key that may be inserted where there is none.
+    create: C,
+    /// The function that returns the copy from which the operation of a number reads the partition
+    /// in a place.
+    read: R,
+    plan: ModuleTaskPlan,
+    /// The reads that scans share.
+    walk: SharedScanPass<'p>,
+    /// The tags of tasks whose results later operations may use.
+    tags: Tags,
+}
+
+impl<C, R> ModuleTaskPlanner<'_, C, R>
+where
+    C: FnMut(&mut PartitionDirectory, u64) -> Option<PartitionPlace>,
+    R: FnMut(&PartitionDirectory, PartitionPlace, u64) -> Replica,
+{
+    /// Plans the tasks of the operation of a number.
+    #[inline]
+    fn plan_operation(&mut self, number: usize, operation: &IndexOperation<Words>) {
+        let position = number as u32;
+        match *operation {
+            IndexOperation::Get { key } => self.get(number, key),
+            IndexOperation::Insert { key, value } => {
+                if let Some(place) = self.place_or_create(number, key) {
+                    self.write(position, place, ModuleTask::Insert { key, value });
+                    self.directory.note_insert(place, key);
+                }
+            }
+            IndexOperation::Update {
+                key,
+                value,
+                previous,
+            } => self.update(number, key, value, self.input.previous(previous)),
+            IndexOperation::Remove { key } | IndexOperation::RemoveIf { key, .. } => {
+                if let Some(place) = self.requests.place(number, key, self.directory) {
+                    self.write(position, place, removal(self.input, operation, key));
+                    self.directory.note_removal(place, key);
+                }
+            }
+            IndexOperation::Predecessor { key } => self.floor(position, key),
+            IndexOperation::Successor { key } => {
+                self.scan(position, ScanKeyRange::next(key), false);
+            }
+            IndexOperation::Scan {
+                range,
+                limit,
+                direction,
+            } => {
+                let Some((from, to)) = inclusive(self.input.range(range)) else {
+                    return;
+                };
+                let limit = limit.into();
+                let reach = ScanKeyRange { from, to, limit };
+                if direction == ScanDirection::Descending {
+                    self.scan(position, reach, true);
+                } else {
+                    self.scan_together(position, reach);
+                }
+            }
+            IndexOperation::Refused => {}
+        }
+    }
+
+    #[inline]
+    fn get(&mut self, number: usize, key: u64) {
+        let position = number as u32;
+        // No partition means no key. The outcome is then absent without any task.
+        let Some(place) = self.requests.place(number, key, self.directory) else {
+            return;
+        };
+        if let Some(tag) = self.tags.shared(self.requests, number) {
+            self.plan.share(position, place, tag);
+            return;
+        }
+        let copy = (self.read)(self.directory, place, position.into());
+        let tag = self
+            .plan
+            .add(position, place, copy, ModuleTask::Get { key });
+        if self.requests.combines() {
+            self.tags.note(number, tag);
+        }
+    }
+
+    #[inline]
+    fn update(&mut self, number: usize, key: u64, value: u64, previous: Option<u64>) {
+        let position = number as u32;
+        if let Some(tag) = self.tags.shared(self.requests, number)
+            && let Some(place) = self.requests.place(number, key, self.directory)
+        {
+            self.plan.share(position, place, tag);
+            return;
+        }
+        // Only an update from absent can insert.
+        let place = match previous {
+            None => self.place_or_create(number, key),
+            Some(_) => self.requests.place(number, key, self.directory),
+        };
+        let Some(place) = place else {
+            return;
+        };
+        let values = values_of(self.input, self.requests, number);
+        let tag = self.write(position, place, update(key, previous, value, &values));
+        // Later updates of the chain share the task of its first.
+        if !values.is_empty() {
+            self.tags.note(number, tag);
+        }
+        if previous.is_none() {
+            self.directory.note_insert(place, key);
+        }
+    }
+
+    /// Returns the partition of a key that may be inserted.
+    #[inline]
+    fn place_or_create(&mut self, number: usize, key: u64) -> Option<PartitionPlace> {
+        // An earlier insert of this batch may have created the partition.
+        if let Some(place) = self.requests.place(number, key, self.directory) {
+            return Some(place);
+        }
+        (self.create)(self.directory, key)
+    }
+
+    /// Adds a task that may write to a partition, and returns its tag.
+    #[inline]
+    fn write(&mut self, position: u32, place: PartitionPlace, task: ModuleTask<'_>) -> u32 {
+        // The other copies of a partition that is written were removed.
+        let only = Replica::first(self.directory.partition(place));
+        let tag = self.plan.add(position, place, only, task);
+        // Scans behind this write must not share reads with those before it.
+        self.walk.wrote(place);
+        tag
+    }
+
+    fn floor(&mut self, position: u32, key: u64) {
+        let ModuleTaskPlanner {
+            directory,
+            read,
+            plan,
+            ..
+        } = self;
+        let directory: &PartitionDirectory = directory;
+        // The nearest partition may turn out to be empty by then, so several may be asked. The
+        // first with an entry has the outcome.
+        directory.candidates(0, key, 1, true, |place| {
+            let start = directory.start(place);
+            let copy = read(directory, place, position.into());
+            plan.add(position, place, copy, ModuleTask::Floor { start, key });
+        });
+    }
+
+    fn scan(&mut self, position: u32, reach: ScanKeyRange, descends: bool) {
+        let ModuleTaskPlanner {
+            directory,
+            read,
+            plan,
+            ..
+        } = self;
+        let directory: &PartitionDirectory = directory;
+        let ScanKeyRange { from, to, limit } = reach;
+        directory.candidates(from, to, limit, descends, |place| {
+            let copy = read(directory, place, position.into());
+            let task = reach.task(directory, place, descends);
+            plan.add(position, place, copy, task);
+        });
+    }
+
+    /// Adds an ascending scan, which may share reads with other scans.
+    fn scan_together(&mut self, position: u32, reach: ScanKeyRange) {
+        let ModuleTaskPlanner {
+            directory,
+            read,
+            plan,
+            walk,
+            ..
+        } = self;
+        let directory: &PartitionDirectory = directory;
+        let ScanKeyRange { from, to, limit } = reach;
+        directory.candidates(from, to, limit, false, |place| {
+            let own = reach.within(directory.start(place), directory.partition(place));
+            // The shared read may reach further than this scan. Each scan cuts its part off when it
+            // is finished.
+            let (number, reach) = match walk.read(place, &own) {
+                PartitionScanRead::Again(tag) => return plan.share(position, place, tag),
+                PartitionScanRead::First(number, reach) => (Some(number), reach),
+                PartitionScanRead::Own => (None, reach),
+            };
+            let copy = read(directory, place, position.into());
+            let task = reach.task(directory, place, false);
+            let tag = plan.add(position, place, copy, task);
+            if let Some(number) = number {
+                walk.note(number, tag);
+            }
+        });
+    }
+}
+
 impl ModuleTaskPlan {
     /// Plans the tasks of modules for the operations of a batch.
     ///
@@ -155,183 +356,28 @@ impl ModuleTaskPlan {
         inputs: Vec<Vec<u64>>,
         requests: &BatchRouting,
         directory: &mut PartitionDirectory,
-        mut create: impl FnMut(&mut PartitionDirectory, u64) -> Option<PartitionPlace>,
-        mut read: impl FnMut(&PartitionDirectory, PartitionPlace, u64) -> Replica,
+        create: impl FnMut(&mut PartitionDirectory, u64) -> Option<PartitionPlace>,
+        read: impl FnMut(&PartitionDirectory, PartitionPlace, u64) -> Replica,
     ) -> ModuleTaskPlan {
         let operations = input.operations();
-        let mut plan = ModuleTaskPlan {
-            inputs,
-            parts: Vec::with_capacity(operations.len()),
-            sent: Vec::with_capacity(operations.len()),
-        };
-        let mut walk = requests.walk();
-        let mut tags = Tags::default();
-        // An earlier insert of this batch may have created the partition.
-        let mut home = |directory: &mut PartitionDirectory, number, key| {
-            let place = requests.place(number, key, directory);
-            place.or_else(|| create(directory, key))
-        };
-        let first = |directory: &PartitionDirectory, place| {
-            (place, Replica::first(directory.partition(place)))
+        let mut planner = ModuleTaskPlanner {
+            input,
+            requests,
+            directory,
+            create,
+            read,
+            plan: ModuleTaskPlan {
+                inputs,
+                parts: Vec::with_capacity(operations.len()),
+                sent: Vec::with_capacity(operations.len()),
+            },
+            walk: requests.walk(),
+            tags: Tags::default(),
         };
         for (number, operation) in operations.iter().enumerate() {
-            let position = number as u32;
-            match *operation {
-                IndexOperation::Get { key } => {
-                    // No partition means no key. The outcome is then absent without any task.
-                    let Some(place) = requests.place(number, key, directory) else {
-                        continue;
-                    };
-                    match tags.shared(requests, number) {
-                        Some(tag) => plan.share(position, place, tag),
-                        None => {
-                            // Copies of a written partition were removed, so writes use none.
-                            let copy = read(directory, place, position.into());
-                            let tag = plan.add(position, (place, copy), ModuleTask::Get { key });
-                            if requests.combines() {
-                                tags.note(number, tag);
-                            }
-                        }
-                    }
-                }
-                IndexOperation::Insert { key, value } => {
-                    if let Some(place) = home(directory, number, key) {
-                        let task = ModuleTask::Insert { key, value };
-                        plan.add(position, first(directory, place), task);
-                        // Scans behind this write must not share reads with those before it.
-                        walk.wrote(place);
-                        directory.note_insert(place, key);
-                    }
-                }
-                IndexOperation::Update {
-                    key,
-                    value,
-                    previous,
-                } => {
-                    if let Some(tag) = tags.shared(requests, number)
-                        && let Some(place) = requests.place(number, key, directory)
-                    {
-                        plan.share(position, place, tag);
-                        continue;
-                    }
-                    let previous = input.previous(previous);
-                    // Only an update from absent can insert.
-                    let place = match previous {
-                        None => home(directory, number, key),
-                        Some(_) => requests.place(number, key, directory),
-                    };
-                    let values = values_of(input, requests, number);
-                    if let Some(place) = place {
-                        let task = update(key, previous, value, &values);
-                        let tag = plan.add(position, first(directory, place), task);
-                        // Later updates of the chain share the task of its first.
-                        if !values.is_empty() {
-                            tags.note(number, tag);
-                        }
-                        walk.wrote(place);
-                        if previous.is_none() {
-                            directory.note_insert(place, key);
-                        }
-                    }
-                }
-                IndexOperation::Remove { key } | IndexOperation::RemoveIf { key, .. } => {
-                    if let Some(place) = requests.place(number, key, directory) {
-                        let task = removal(input, operation, key);
-                        plan.add(position, first(directory, place), task);
-                        walk.wrote(place);
-                        directory.note_removal(place, key);
-                    }
-                }
-                IndexOperation::Predecessor { key } => {
-                    plan.floor(position, directory, key, &mut read);
-                }
-                IndexOperation::Successor { key } => {
-                    let reach = ScanKeyRange::next(key);
-                    plan.scan(position, directory, reach, false, &mut read);
-                }
-                IndexOperation::Scan {
-                    range,
-                    limit,
-                    direction,
-                } => {
-                    let Some((from, to)) = inclusive(input.range(range)) else {
-                        continue;
-                    };
-                    let limit = limit.into();
-                    let reach = ScanKeyRange { from, to, limit };
-                    if direction == ScanDirection::Descending {
-                        plan.scan(position, directory, reach, true, &mut read);
-                    } else {
-                        plan.scan_together(position, directory, reach, &mut walk, &mut read);
-                    }
-                }
-                IndexOperation::Refused => {}
-            }
+            planner.plan_operation(number, operation);
         }
-        plan
-    }
-
-    fn floor(
-        &mut self,
-        position: u32,
-        directory: &PartitionDirectory,
-        key: u64,
-        read: &mut impl FnMut(&PartitionDirectory, PartitionPlace, u64) -> Replica,
-    ) {
-        // The nearest partition may turn out to be empty by then, so several may be asked. The
-        // first with an entry has the outcome.
-        directory.candidates(0, key, 1, true, |place| {
-            let start = directory.start(place);
-            let copy = read(directory, place, position.into());
-            self.add(position, (place, copy), ModuleTask::Floor { start, key });
-        });
-    }
-
-    fn scan(
-        &mut self,
-        position: u32,
-        directory: &PartitionDirectory,
-        reach: ScanKeyRange,
-        descends: bool,
-        read: &mut impl FnMut(&PartitionDirectory, PartitionPlace, u64) -> Replica,
-    ) {
-        let ScanKeyRange { from, to, limit } = reach;
-        directory.candidates(from, to, limit, descends, |place| {
-            let copy = read(directory, place, position.into());
-            self.add(
-                position,
-                (place, copy),
-                reach.task(directory, place, descends),
-            );
-        });
-    }
-
-    /// Adds an ascending scan, which may share reads with other scans.
-    fn scan_together(
-        &mut self,
-        position: u32,
-        directory: &PartitionDirectory,
-        reach: ScanKeyRange,
-        walk: &mut SharedScanPass<'_>,
-        read: &mut impl FnMut(&PartitionDirectory, PartitionPlace, u64) -> Replica,
-    ) {
-        let ScanKeyRange { from, to, limit } = reach;
-        directory.candidates(from, to, limit, false, |place| {
-            let own = reach.within(directory.start(place), directory.partition(place));
-            // The shared read may reach further than this scan. Each scan cuts its part off when it
-            // is finished.
-            let (number, reach) = match walk.read(place, &own) {
-                PartitionScanRead::Again(tag) => return self.share(position, place, tag),
-                PartitionScanRead::First(number, reach) => (Some(number), reach),
-                PartitionScanRead::Own => (None, reach),
-            };
-            let copy = read(directory, place, position.into());
-            let task = reach.task(directory, place, false);
-            let tag = self.add(position, (place, copy), task);
-            if let Some(number) = number {
-                walk.note(number, tag);
-            }
-        });
+        planner.plan
     }
 
     /// Makes an operation use the result of an earlier task.
@@ -364,7 +410,8 @@ impl ModuleTaskPlan {
     fn add(
         &mut self,
         position: u32,
-        (place, copy): (PartitionPlace, Replica),
+        place: PartitionPlace,
+        copy: Replica,
         task: ModuleTask<'_>,
     ) -> u32 {
         let tag = self.sent.len() as u32;

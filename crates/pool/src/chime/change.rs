@@ -78,6 +78,8 @@ struct ChimeLockedLeaf<'t> {
     lock: ChimeNodeLock<'t>,
     /// The word before the lock was taken, which also releases it if nothing changes.
     word: LockWord,
+    /// The leaf as it was read. If a valid hint made reading unnecessary, it is empty, and only
+    /// takes the value that is written.
     leaf: PoolLeaf,
     /// The slots that are known: from the key's home on, or the one of the key.
     known: LeafSlotRange,
@@ -400,6 +402,48 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             });
         }
         let known = self.slots_for(key, intent, word);
+        self.read_slots(way, lock, word, known, key).await
+    }
+
+    /// Takes the lock of a leaf that held a key, and reads nothing if it still does.
+    async fn lock_known(
+        &self,
+        way: ChimeLeafRoute,
+        key: &[u8],
+        hint: OverwriteHint,
+    ) -> Result<ChimeLockedLeaf<'_>, PoolError> {
+        let lock = self.lock_in_turn(self.leaf_at(way.leaf), &mut []).await?;
+        let Some(word) = lock.before.map(LockWord::from_bits) else {
+            return self.read_abandoned(way, lock, key).await;
+        };
+        // The stamp changes with each key that leaves its slot, so an equal one proves the hint.
+        let is_there = self.tree.lock_words.stamp(word) == Some(hint.stamp);
+        if is_there || !Check::Stamps.is_made() {
+            return Ok(ChimeLockedLeaf {
+                way,
+                lock,
+                word,
+                leaf: PoolLeaf::new(self.tree.leaves),
+                known: LeafSlotRange::new(hint.slot, 1, self.tree.leaves.span()),
+                slot: Some(hint.slot),
+            });
+        }
+        let known = self
+            .tree
+            .leaves
+            .neighborhood_slots(self.tree.leaves.home(key));
+        self.read_slots(way, lock, word, known, key).await
+    }
+
+    /// Reads the `known` slots of a leaf whose lock is held, and searches them for a key.
+    async fn read_slots<'t>(
+        &'t self,
+        way: ChimeLeafRoute,
+        lock: ChimeNodeLock<'t>,
+        word: LockWord,
+        known: LeafSlotRange,
+        key: &[u8],
+    ) -> Result<ChimeLockedLeaf<'t>, PoolError> {
         let segments = self.tree.leaves.with_metadata(known);
         let leaf = self.read_leaf(way.leaf, &segments).await?;
         Ok(ChimeLockedLeaf {
@@ -409,47 +453,6 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             word,
             leaf,
             known,
-        })
-    }
-
-    /// Takes the lock of a leaf that held a key, and reads nothing if it still does: then only the
-    /// slot of the returned leaf is valid, not its content.
-    async fn lock_known(
-        &self,
-        way: ChimeLeafRoute,
-        key: &[u8],
-        known: OverwriteHint,
-    ) -> Result<ChimeLockedLeaf<'_>, PoolError> {
-        let lock = self.lock_in_turn(self.leaf_at(way.leaf), &mut []).await?;
-        let Some(word) = lock.before.map(LockWord::from_bits) else {
-            return self.read_abandoned(way, lock, key).await;
-        };
-        // The stamp changes with each key that leaves its slot, so an equal one proves the hint.
-        let is_there = self.tree.lock_words.stamp(word) == Some(known.stamp);
-        let (leaf, known, slot) = if is_there || !Check::Stamps.is_made() {
-            let known_slot = LeafSlotRange::new(known.slot, 1, self.tree.leaves.span());
-            (
-                PoolLeaf::new(self.tree.leaves),
-                known_slot,
-                Some(known.slot),
-            )
-        } else {
-            let known = self
-                .tree
-                .leaves
-                .neighborhood_slots(self.tree.leaves.home(key));
-            let segments = self.tree.leaves.with_metadata(known);
-            let leaf = self.read_leaf(way.leaf, &segments).await?;
-            let slot = found(&leaf, key);
-            (leaf, known, slot)
-        };
-        Ok(ChimeLockedLeaf {
-            way,
-            lock,
-            word,
-            leaf,
-            known,
-            slot,
         })
     }
 

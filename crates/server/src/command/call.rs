@@ -1,6 +1,8 @@
 //! The context of a running command, which its implementation receives.
 
-use super::{Answer, CommandAccount, CommandDefinition, PlannedCommand, invoke, note_uses};
+use super::{
+    Answer, CommandAccount, CommandDefinition, CommandInvocation, PlannedCommand, invoke, note_uses,
+};
 use crate::blocking::{AwaitedKey, Wait, WaitLine};
 use crate::client::ClientSession;
 use crate::clock::steady_ms;
@@ -168,14 +170,17 @@ impl<'c> CommandCall<'c> {
         // Commands before it in the transaction or script may have selected another database.
         let mut keys = self.keys.nested();
         keys.select(self.client.database);
-        invoke(
-            self.server,
+        let invocation = CommandInvocation {
+            server: self.server,
             keys,
-            self.client,
-            &mut CommandAccount::after(command, number, None),
+            client: self.client,
             args,
-            self.reply,
-            true,
+            reply: self.reply,
+            nested: true,
+        };
+        invoke(
+            invocation,
+            &mut CommandAccount::after(command, number, None),
         );
     }
 

@@ -51,40 +51,50 @@ pub fn note_uses(
     }
 }
 
+/// A command that is about to run.
+#[derive(Debug)]
+pub struct CommandInvocation<'c> {
+    /// The server.
+    pub server: &'c ServerCore,
+    /// The keys of the client's database.
+    pub keys: DatabaseKeys<'c>,
+    /// The client.
+    pub client: &'c mut ClientSession,
+    /// The words that were sent: the name, and the arguments.
+    pub args: &'c [&'c [u8]],
+    /// The reply, to which the command writes.
+    pub reply: &'c mut RespReply,
+    /// True if the command runs within a transaction, a script or a replay, where no command
+    /// blocks.
+    pub nested: bool,
+}
+
 /// Runs a command's implementation. If it fails, its reply is replaced by the error. Its changes
 /// are then among the effects, to be logged.
-pub fn invoke(
-    server: &ServerCore,
-    keys: DatabaseKeys<'_>,
-    client: &mut ClientSession,
-    account: &mut CommandAccount,
-    args: &[&[u8]],
-    reply: &mut RespReply,
-    nested: bool,
-) -> Option<Wait> {
+pub fn invoke(invocation: CommandInvocation<'_>, account: &mut CommandAccount) -> Option<Wait> {
+    let CommandInvocation {
+        server,
+        mut keys,
+        client,
+        args,
+        reply,
+        nested,
+    } = invocation;
     // For a nested command, the outer command is in a phase.
     let _held = HeldPhase::note(nested || keys.is_in_phase());
     let command = account.command();
     let start = reply.len();
-    // The command was admitted when it arrived, but saving may have failed while it waited for its
-    // phase or for a key, and a script's commands were not checked for a pool. Nested commands are
-    // not refused for writing, because the outer command must run as a whole; a transaction was
-    // checked before.
-    let may_write = || server.admit_write(command);
-    let admitted = command.admit_on(server.keyspace.is_shared());
-    let admitted = admitted.and_then(|()| if nested { Ok(()) } else { may_write() });
-    if let Err(error) = admitted {
+    if let Err(error) = readmit(server, command, nested) {
         reply.error(&error.to_string());
         return None;
     }
     let began = account.begin(server, client, args);
-    let only_looks = command.flags.has(Flags::LOOKS_ONLY) || command.flags.has(Flags::PASSES_ON);
-    let mut keys = keys;
     let writes = command.flags.has(Flags::WRITE) || command.flags.has(Flags::MAY_CHANGE);
     // While writes are paused, reads leave expired keys in place, because to delete them is a
     // write.
     keys.set_keeps_all(server.singly.has(SequentialReason::Pause) && !writes);
     keys.touch(command.part, args);
+    let only_looks = command.flags.has(Flags::LOOKS_ONLY) || command.flags.has(Flags::PASSES_ON);
     keys.set_use(!only_looks && !client.reads_without_use());
     let mut call = CommandCall {
         args,
@@ -105,34 +115,8 @@ pub fn invoke(
         call.until_committed(|call| perform(command, call))
     };
     let wait = call.wait.take();
-    let database = call.keys.database_number();
-    let effects = call.keys.effects();
-    let changes = effects.settle(database, args);
-    if nested && call.client.tracking.is_some() {
-        // Earlier changes must not invalidate keys that this command reads.
-        let news = effects.events.get(effects.told..).unwrap_or_default();
-        server.tracking.tell(&server.clients, news);
-        effects.told = effects.events.len();
-    }
-    if changes > 0 {
-        server
-            .keyspace
-            .changes
-            .fetch_add(changes, Ordering::Relaxed);
-    }
-    // A script may reply with an error of its own.
-    let answer = match reply.bytes().get(start..) {
-        Some([b'-', text @ ..]) if answer.is_ok() && command.group == CommandGroup::Scripting => {
-            let text = text.strip_suffix(b"\r\n").unwrap_or(text);
-            Err(CommandError::owned(carried::text(text)))
-        }
-        _ => answer,
-    };
-    let answer = match glob::end_command() {
-        // A write has changed keys by then, and must not be reported as failed.
-        true if answer.is_ok() && !command.flags.has(Flags::WRITE) => Err(TOO_MUCH_WORK),
-        _ => answer,
-    };
+    settle(&mut call);
+    let answer = with_late_errors(answer, command, reply.bytes().get(start..));
     account.end(server, client, args, &answer, wait.is_some());
     if let Err(CommandError::LacksRoom(bytes)) = answer
         && !nested
@@ -145,6 +129,63 @@ pub fn invoke(
         reply.error(&error.to_string());
     }
     wait
+}
+
+/// Checks a second time that a command may run. It was admitted when it arrived, but saving may
+/// have failed while it waited for its phase or for a key, and a script's commands were not checked
+/// for a pool.
+#[inline]
+fn readmit(
+    server: &ServerCore,
+    command: &CommandDefinition,
+    nested: bool,
+) -> Result<(), CommandError> {
+    command.admit_on(server.keyspace.is_shared())?;
+    if nested {
+        // The outer command must run as a whole; a transaction's writes were checked before.
+        return Ok(());
+    }
+    server.admit_write(command)
+}
+
+/// Settles the effects of a command that has run, and counts its changes.
+#[inline]
+fn settle(call: &mut CommandCall<'_>) {
+    let server = call.server;
+    let database = call.keys.database_number();
+    let effects = call.keys.effects();
+    let changes = effects.settle(database, call.args);
+    if call.nested && call.client.tracking.is_some() {
+        // Earlier changes must not invalidate keys that this command reads.
+        let news = effects.events.get(effects.notified..).unwrap_or_default();
+        server.tracking.tell(&server.clients, news);
+        effects.notified = effects.events.len();
+    }
+    if changes > 0 {
+        server
+            .keyspace
+            .changes
+            .fetch_add(changes, Ordering::Relaxed);
+    }
+}
+
+/// Returns the answer of a command, or an error that shows only after it has run: a script's own
+/// error in the reply that was `written`, or too much work for patterns.
+#[inline]
+fn with_late_errors(answer: Answer, command: &CommandDefinition, written: Option<&[u8]>) -> Answer {
+    let took_too_much_work = glob::end_command();
+    answer?;
+    if command.group == CommandGroup::Scripting
+        && let Some([b'-', text @ ..]) = written
+    {
+        let text = text.strip_suffix(b"\r\n").unwrap_or(text);
+        return Err(CommandError::owned(carried::text(text)));
+    }
+    // A write has changed keys by then, and must not be reported as failed.
+    if took_too_much_work && !command.flags.has(Flags::WRITE) {
+        return Err(TOO_MUCH_WORK);
+    }
+    Ok(())
 }
 
 /// Runs a command's implementation once.

@@ -21,7 +21,7 @@ pub use crate::resp::request::is;
 pub use account::CommandAccount;
 pub use batchable::{Batchable, Batchables, NAME_BYTES_MAX, packed};
 pub use call::{CommandCall, integer, small_integer};
-pub use invoke::{invoke, note_uses};
+pub use invoke::{CommandInvocation, invoke, note_uses};
 pub use latest::Latest;
 pub use plan::{CommandPlan, PlannedCommand, Touch, Usual};
 pub use spec::{Answer, CommandDefinition, CommandImplementation};

@@ -1,8 +1,7 @@
 //! The replay of commands from a log.
 
 use crate::client::ClientSession;
-use crate::command::invoke;
-use crate::command::{CommandAccount, Flags};
+use crate::command::{CommandAccount, CommandInvocation, Flags, invoke};
 use crate::commands::TABLE;
 use crate::keyspace::{DatabaseAccess, DatabaseKeys, Databases, Effects};
 use crate::persistence::load::BEFORE_ALL_TIMES;
@@ -46,17 +45,17 @@ pub fn repeat(
         0,
         "an error is found at the beginning of the reply"
     );
-    // Without expiry, because the log has a deletion for each key that expired. A nested command
-    // neither blocks nor is refused while writes are refused.
-    let wait = invoke(
+    let invocation = CommandInvocation {
         server,
-        keys.without_expiry(),
+        // The log has a deletion for each key that expired.
+        keys: keys.without_expiry(),
         client,
-        account,
         args,
         reply,
-        true,
-    );
+        // A nested command neither blocks nor is refused while writes are refused.
+        nested: true,
+    };
+    let wait = invoke(invocation, account);
     if let Some(error) = reply.bytes().strip_prefix(b"-") {
         let error = String::from_utf8_lossy(error);
         return Err(format!("{name}: {}", error.trim_end()));

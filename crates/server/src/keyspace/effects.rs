@@ -70,8 +70,8 @@ pub struct Effects {
     pub instead: Option<Vec<Words>>,
     /// The events of keys. Only collected if there is an observer.
     pub events: Vec<KeyspaceEvent>,
-    /// Number of changes that tracking clients were notified of.
-    pub told: usize,
+    /// Number of events that tracking clients were notified of.
+    pub notified: usize,
     /// The longest time that deleting an expired key took.
     pub longest_expiry: Duration,
     /// Events that come after all others: deletions of objects that became empty.
@@ -98,7 +98,7 @@ impl Effects {
             before,
             instead,
             events,
-            told,
+            notified,
             longest_expiry,
             last_events,
             draft,
@@ -114,7 +114,7 @@ impl Effects {
         before.clear();
         *instead = None;
         events.clear();
-        *told = 0;
+        *notified = 0;
         *longest_expiry = Duration::ZERO;
         last_events.clear();
         draft.clear();

@@ -53,9 +53,12 @@ pub struct BatchEffects {
     /// True if the command has changed an object that its key had before the batch. This
     /// change cannot be taken back if the index refuses a write.
     pub in_place: bool,
+    /// Number of changes before the command.
     changes_before: u64,
+    /// Number of bytes of the log before the command.
     log_before: usize,
-    told: bool,
+    /// True if the command has logged other words in place of those that were sent.
+    has_own_log: bool,
 }
 
 impl BatchEffects {
@@ -74,7 +77,7 @@ impl BatchEffects {
     pub fn begin(&mut self) {
         self.changes_before = self.changes;
         self.log_before = self.log.len();
-        self.told = false;
+        self.has_own_log = false;
         self.in_place = false;
     }
 
@@ -85,7 +88,7 @@ impl BatchEffects {
         debug_assert!(self.changes >= self.changes_before);
         debug_assert!(self.log.len() >= self.log_before);
         // A request is staged in the form of the log, so that it need not be encoded once more.
-        if self.logging && self.changes > self.changes_before && !self.told {
+        if self.logging && self.changes > self.changes_before && !self.has_own_log {
             self.log.extend_from_slice(request);
         }
         self.log_before..self.log.len()
@@ -482,7 +485,7 @@ impl InBatch<'_> {
 
     /// Logs `words` in place of the command as it was sent.
     pub fn log_instead(&mut self, words: &[&[u8]]) {
-        self.ledger.told = true;
+        self.ledger.has_own_log = true;
         self.log_before(words);
     }
 }

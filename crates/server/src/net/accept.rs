@@ -45,10 +45,10 @@ const _: () = assert!(FIRST_LISTENER + 2 * BIND_ADDRESSES_MAX < READS.0);
 impl IoThread<'_> {
     /// Registers all listeners with the poll.
     pub(super) fn await_connections(&mut self) {
-        let served = &mut *self.served;
-        for (number, listener) in served.listeners.iter_mut().enumerate() {
+        let state = &mut *self.guard;
+        for (number, listener) in state.accepting.listeners.iter_mut().enumerate() {
             let token = Token(FIRST_LISTENER + number);
-            if let Err(error) = listener.register(served.poll.registry(), token) {
+            if let Err(error) = listener.register(state.poll.registry(), token) {
                 tracing::error!("cannot wait for connections: {error}");
                 self.server.stop();
             }
@@ -57,24 +57,24 @@ impl IoThread<'_> {
 
     /// Replaces the TCP listeners. Connections stay.
     pub(super) fn listen(&mut self, sockets: ListenerSockets) {
-        let served = &mut *self.served;
-        for listener in &mut served.listeners {
+        let state = &mut *self.guard;
+        for listener in &mut state.accepting.listeners {
             // A listener that was not registered is closed all the same.
-            let _ = listener.deregister(served.poll.registry());
+            let _ = listener.deregister(state.poll.registry());
         }
         let is_other = |listener: &ClientListener| matches!(listener, ClientListener::Unix(..));
-        served.listeners.retain(is_other);
+        state.accepting.listeners.retain(is_other);
         let plain = sockets.plain.into_iter().map(ClientListener::Tcp);
         let tls = sockets.tls.into_iter().map(ClientListener::Tls);
-        served.listeners.extend(plain.chain(tls));
+        state.accepting.listeners.extend(plain.chain(tls));
         self.await_connections();
         self.accept_all();
     }
 
     /// Accepts the connections that wait on any listener.
     pub(super) fn accept_all(&mut self) {
-        debug_assert!(self.number == 0 || self.listeners.is_empty());
-        for number in 0..self.listeners.len() {
+        debug_assert!(self.number == 0 || self.accepting.listeners.is_empty());
+        for number in 0..self.accepting.listeners.len() {
             self.accept(number);
         }
     }
@@ -82,7 +82,7 @@ impl IoThread<'_> {
     /// Accepts the connections that wait on a listener.
     pub(super) fn accept(&mut self, number: usize) {
         loop {
-            let Some(listener) = self.listeners.get(number) else {
+            let Some(listener) = self.accepting.listeners.get(number) else {
                 return;
             };
             let stream = match listener.accept(self.server) {
@@ -98,10 +98,11 @@ impl IoThread<'_> {
                 continue;
             };
             let mailboxes = self.server.clients.mailboxes();
-            self.next_thread = (self.next_thread + 1) % self.server.balance.active();
-            if self.next_thread == self.number {
+            self.accepting.last_thread =
+                (self.accepting.last_thread + 1) % self.server.balance.active();
+            if self.accepting.last_thread == self.number {
                 self.add(stream);
-            } else if let Some(mailbox) = mailboxes.get(self.next_thread) {
+            } else if let Some(mailbox) = mailboxes.get(self.accepting.last_thread) {
                 mailbox.send(IoThreadMessage::Serve(stream));
             }
         }
@@ -111,8 +112,8 @@ impl IoThread<'_> {
     /// connects again and again must not fill the log.
     fn tell_not_accepted(&mut self, error: &io::Error) {
         let is_new = |told: Instant| told.elapsed() >= NOT_ACCEPTED_EVERY;
-        if self.not_accepted_at.is_none_or(is_new) {
-            self.not_accepted_at = Some(Instant::now());
+        if self.accepting.failure_logged_at.is_none_or(is_new) {
+            self.accepting.failure_logged_at = Some(Instant::now());
             tracing::warn!("connections cannot be accepted: {error}");
         }
     }
@@ -154,9 +155,9 @@ impl IoThread<'_> {
         let index = self.connections.insert(RespConnection::new(stream, client));
         let other = self.by_client.insert(id, index);
         debug_assert!(other.is_none(), "no number is given twice");
-        let served = &mut *self.served;
-        let registered = served.poll.registry().register(
-            served.connections[index].source(),
+        let state = &mut *self.guard;
+        let registered = state.poll.registry().register(
+            state.connections[index].source(),
             Token(index),
             Interest::READABLE | Interest::WRITABLE,
         );

@@ -63,8 +63,8 @@ impl IoThread<'_> {
     /// read: whole commands that may run scripts.
     pub(super) fn look_ahead(&mut self, index: usize, request: &[u8], rest: &[u8]) -> usize {
         let server = self.server;
-        let served = &mut *self.served;
-        let connection = &served.connections[index];
+        let state = &mut *self.guard;
+        let connection = &state.connections[index];
         let mut words = connection.parser.arguments(request);
         let is_script = words.next().is_some_and(|name| TABLE.may_run_script(name));
         // A lookup in another server's memory takes as long as the script would wait for it.
@@ -73,7 +73,7 @@ impl IoThread<'_> {
             return 0;
         }
         let args: SmallVec<[&[u8]; 16]> = connection.parser.arguments(request).collect();
-        let (ahead, database) = (&mut served.ahead, connection.client.database);
+        let (ahead, database) = (&mut state.ahead, connection.client.database);
         let hash = |key: &[u8]| server.access.hash(database, key);
         ahead.keys.clear();
         ahead.hashes.clear();

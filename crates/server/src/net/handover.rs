@@ -31,12 +31,12 @@ impl IoThread<'_> {
         if self.server.options.threads < 2 {
             return;
         }
-        if self.steady_ms.abs_diff(self.balanced_ms) >= INTERVAL.as_millis() as u64 {
-            self.balanced_ms = self.steady_ms;
+        if self.steady_ms.abs_diff(self.balance_seen.noted_at_ms) >= INTERVAL.as_millis() as u64 {
+            self.balance_seen.noted_at_ms = self.steady_ms;
             balance.note(self.number);
         }
         let active = balance.active();
-        let before = std::mem::replace(&mut self.active, active);
+        let before = std::mem::replace(&mut self.balance_seen.active, active);
         if active < before && self.number >= active {
             self.give_away(|place| Some(place % active));
         } else if active > before && self.number < before {
@@ -58,12 +58,12 @@ impl IoThread<'_> {
             let Some(mailbox) = self.server.clients.mailboxes().get(target) else {
                 return;
             };
-            let served = &mut *self.served;
-            let source = served.connections[index].source();
-            if served.poll.registry().deregister(source).is_err() {
+            let state = &mut *self.guard;
+            let source = state.connections[index].source();
+            if state.poll.registry().deregister(source).is_err() {
                 continue;
             }
-            let Some(connection) = served.connections.remove(index) else {
+            let Some(connection) = state.connections.remove(index) else {
                 continue;
             };
             debug_assert!(
@@ -85,9 +85,9 @@ impl IoThread<'_> {
         let index = self.connections.insert(connection);
         let other = self.by_client.insert(id, index);
         debug_assert!(other.is_none(), "one thread serves a client");
-        let served = &mut *self.served;
-        let registered = served.poll.registry().register(
-            served.connections[index].source(),
+        let state = &mut *self.guard;
+        let registered = state.poll.registry().register(
+            state.connections[index].source(),
             Token(index),
             Interest::READABLE | Interest::WRITABLE,
         );
@@ -96,7 +96,7 @@ impl IoThread<'_> {
             return;
         }
         // Data that arrived in between caused no event.
-        self.unread.push(index);
+        self.ready.to_read.push(index);
     }
 
     /// Forwards a message for a client that another thread serves by now.

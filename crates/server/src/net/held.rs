@@ -73,7 +73,7 @@ fn may_write(server: &ServerCore, client: &ClientSession, args: &[&[u8]]) -> boo
 impl IoThread<'_> {
     /// Executes the commands that were held back, once the pause has ended.
     pub(super) fn execute_held(&mut self) {
-        if self.held.is_empty() && self.released.is_empty() {
+        if self.paused.held.is_empty() && self.paused.released.is_empty() {
             return;
         }
         let server = self.server;
@@ -81,10 +81,10 @@ impl IoThread<'_> {
         if current.is_some() {
             return;
         }
-        server.pause.note_held(-(self.held.len() as isize));
-        let held = std::mem::take(&mut self.held);
-        self.released.extend(held);
-        while let Some(id) = self.released.pop_front() {
+        server.pause.note_held(-(self.paused.held.len() as isize));
+        let held = std::mem::take(&mut self.paused.held);
+        self.paused.released.extend(held);
+        while let Some(id) = self.paused.released.pop_front() {
             if let Some(&index) = self.by_client.get(&id) {
                 self.connections[index].waiting = false;
                 self.process_input(index);

@@ -2,7 +2,7 @@
 
 use crate::blocking::BlockedClient;
 use crate::clock::now_ms;
-use crate::command::{CommandAccount, invoke};
+use crate::command::{CommandAccount, CommandInvocation, invoke};
 use crate::commands::TABLE;
 use crate::connection::IoThreadMessage;
 use crate::keyspace::{DatabaseAccess, DatabaseKeys, Databases, Effects, WriteObserver};
@@ -50,7 +50,15 @@ fn go_on(server: &ServerCore, waiter: &BlockedClient, shipment: Shipment) {
     let wait = match server.admit_again(&mut client, command, &args) {
         Ok(()) => {
             let account = &mut CommandAccount::of(command, server).shown_before();
-            invoke(server, keys, &mut client, account, &args, &mut reply, false)
+            let invocation = CommandInvocation {
+                server,
+                keys,
+                client: &mut client,
+                args: &args,
+                reply: &mut reply,
+                nested: false,
+            };
+            invoke(invocation, account)
         }
         Err(error) => {
             CommandAccount::refuse(server, TABLE.number_named(&args), &error);

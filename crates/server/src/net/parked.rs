@@ -12,6 +12,7 @@
 //! for [`PATIENCE`].
 
 use super::limits;
+use super::state::ClientDeadline;
 use super::thread::IoThread;
 use crate::command::{CommandDefinition, Flags};
 use crate::commands::TABLE;
@@ -81,19 +82,19 @@ impl IoThread<'_> {
     /// checked when the commands before them have been executed.
     pub(super) fn fetch(&mut self, index: usize, used: usize, rest: &[u8]) -> bool {
         let server = self.server;
-        let served = &mut *self.served;
-        let connection = &mut served.connections[index];
+        let state = &mut *self.guard;
+        let connection = &mut state.connections[index];
         debug_assert!(!connection.waiting && connection.fetching.is_none());
         let client = &connection.client;
-        served.scout.keys.clear();
-        served.scout.count = 0;
+        state.disk_waits.scout.keys.clear();
+        state.disk_waits.scout.count = 0;
         // The part of its object that each key's command touches.
         let mut parts = Vec::new();
         // Queued commands are executed when EXEC arrives.
         let queued = client.transaction.iter().flat_map(|it| &it.commands);
         for words in queued {
             let args: SmallVec<[&[u8]; 16]> = words.iter().map(Vec::as_slice).collect();
-            served.scout.add(&args, &mut parts);
+            state.disk_waits.scout.add(&args, &mut parts);
         }
         let mut parser = Parser::new();
         let mut end = 0;
@@ -112,17 +113,17 @@ impl IoThread<'_> {
                 .filter_map(|place| ahead.get(place.clone()))
                 .collect();
             end += length;
-            served.scout.add(&args, &mut parts);
-            if served.scout.count >= KEYS_MAX {
+            state.disk_waits.scout.add(&args, &mut parts);
+            if state.disk_waits.scout.count >= KEYS_MAX {
                 break;
             }
         }
-        let held = match served.scout.count {
+        let held = match state.disk_waits.scout.count {
             0 => Vec::new(),
             // While a script is running, values are read during the commands.
             _ => match server.keyspace.try_share() {
                 Some(databases) => {
-                    let scout = &mut served.scout;
+                    let scout = &mut state.disk_waits.scout;
                     scout.hold(server, &databases, client.database, &parts)
                 }
                 None => Vec::new(),
@@ -133,19 +134,23 @@ impl IoThread<'_> {
         if held.is_empty() {
             return false;
         }
-        let until_ms = served.steady_ms + PATIENCE.as_millis() as u64;
+        let until_ms = state.steady_ms + PATIENCE.as_millis() as u64;
         connection.waiting = true;
         connection.fetching = Some((until_ms, held.iter().map(ColdPlaceGuard::place).collect()));
         let shared = &connection.client.shared;
         // All wait for the same time, so the first one in the queue is the first to give up.
         debug_assert!(
-            served
-                .parked
+            state
+                .disk_waits
+                .deadlines
                 .back()
-                .is_none_or(|&(last, _)| last <= until_ms)
+                .is_none_or(|last| last.until_ms <= until_ms)
         );
-        served.parked.push_back((until_ms, shared.id));
-        match &mut served.reads {
+        state.disk_waits.deadlines.push_back(ClientDeadline {
+            until_ms,
+            client: shared.id,
+        });
+        match &mut state.disk_waits.reads {
             Some(reads) => reads.ask(&server.keyspace.cold, shared.id, held),
             None => server.fetcher.ask(Arc::clone(shared), held),
         }
@@ -161,7 +166,7 @@ impl IoThread<'_> {
         connection.waiting = false;
         let ends = std::mem::take(&mut connection.ends_after_fetch);
         if std::mem::take(&mut connection.postponed) {
-            self.unread.push(index);
+            self.ready.to_read.push(index);
         }
         self.process_input(index);
         // It may wait again, for the values of later requests.
@@ -180,12 +185,12 @@ impl IoThread<'_> {
 
     /// Replies with errors to commands that have waited for a disk for too long.
     pub(super) fn give_up_parked(&mut self) {
-        while let Some(&(until_ms, id)) = self.parked.front() {
+        while let Some(&ClientDeadline { until_ms, client }) = self.disk_waits.deadlines.front() {
             if until_ms > self.steady_ms {
                 return;
             }
-            self.parked.pop_front();
-            let Some(&index) = self.by_client.get(&id) else {
+            self.disk_waits.deadlines.pop_front();
+            let Some(&index) = self.by_client.get(&client) else {
                 continue;
             };
             let fetching = self.connections[index].fetching.as_ref();

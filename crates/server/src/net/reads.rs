@@ -183,7 +183,9 @@ impl IoThread<'_> {
     /// before the thread sleeps.
     pub(super) fn resume_fetched(&mut self) {
         let cold = &self.server.keyspace.cold;
-        let Some(reads) = &mut self.reads else { return };
+        let Some(reads) = &mut self.disk_waits.reads else {
+            return;
+        };
         let ready = reads.take_ready(cold);
         if !ready.is_empty() {
             for (client, _) in &ready {
@@ -196,7 +198,7 @@ impl IoThread<'_> {
             drop(ready);
             self.finish_round();
         }
-        if let Some(reads) = &mut self.reads {
+        if let Some(reads) = &mut self.disk_waits.reads {
             reads.submit();
         }
     }

@@ -10,7 +10,8 @@
 //!
 //! This works whatever the script does: it may also be in one long call of a library.
 
-use super::thread::{IoThread, IoThreadState};
+use super::state::IoThreadState;
+use super::thread::IoThread;
 use super::turns::TURN_MS;
 use super::{held, limits};
 use crate::blocking::Wait;
@@ -29,9 +30,9 @@ use std::time::Duration;
 /// Longest interval between two checks for scripts that run for long.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Stands in for threads with scripts that run for long, until the server stops. `desks` are those
+/// Stands in for threads with scripts that run for long, until the server stops. `states` are those
 /// of all threads, by their numbers.
-pub(super) fn stand_in(server: &ServerCore, desks: &[Mutex<IoThreadState>]) {
+pub(super) fn stand_in(server: &ServerCore, states: &[Mutex<IoThreadState>]) {
     while !server.stopping.load(Ordering::Acquire) {
         // A script that begins during the sleep does not count as slow before the sleep ends.
         std::thread::sleep(server.scripts.watchdog.until_slow().min(TICK));
@@ -39,12 +40,12 @@ pub(super) fn stand_in(server: &ServerCore, desks: &[Mutex<IoThreadState>]) {
             continue;
         };
         let mailbox = server.clients.mailboxes().get(number);
-        if let (Some(desk), Some(mailbox)) = (desks.get(number), mailbox)
+        if let (Some(state_lock), Some(mailbox)) = (states.get(number), mailbox)
             // The lock is taken if the script has just ended.
-            && let Some(served) = desk.try_lock()
+            && let Some(guard) = state_lock.try_lock()
         {
             let executor = Executor::new(server).standing_in();
-            IoThread::new(server, number, mailbox, desk, served, executor).serve_while_slow();
+            IoThread::new(server, number, mailbox, state_lock, guard, executor).serve_while_slow();
         }
     }
 }
@@ -59,18 +60,18 @@ impl IoThread<'_> {
         bytes: &[u8],
         scripts: &[u8],
     ) -> (Option<Wait>, usize) {
-        let Some(mut connection) = self.served.connections.lend(index) else {
+        let Some(mut connection) = self.guard.connections.lend(index) else {
             return (None, 0);
         };
         debug_assert!(
-            self.served.away.is_none(),
+            self.guard.lent.client.is_none(),
             "a thread runs one script at a time"
         );
-        self.served.away = Some(connection.client.shared.id);
-        let (now_ms, steady_ms) = (self.served.now_ms, self.served.steady_ms);
-        let (executor, desk, mailbox) = (&mut self.executor, self.desk, self.mailbox);
+        self.guard.lent.client = Some(connection.client.shared.id);
+        let (now_ms, steady_ms) = (self.guard.now_ms, self.guard.steady_ms);
+        let (executor, state_lock, mailbox) = (&mut self.executor, self.state_lock, self.mailbox);
         let (server, mut end) = (self.server, 0);
-        let wait = MutexGuard::unlocked(&mut self.served, || {
+        let wait = MutexGuard::unlocked(&mut self.guard, || {
             let limits = limits::of_requests(server);
             let RespConnection {
                 client,
@@ -83,7 +84,7 @@ impl IoThread<'_> {
             drop(args);
             while end < scripts.len() && wait.is_none() && !client.closing {
                 // Another thread serves the connections, or replies must be sent first.
-                if desk.is_locked() || reply.len() > limits::REPLY_BYTES || reply.is_cut() {
+                if state_lock.is_locked() || reply.len() > limits::REPLY_BYTES || reply.is_cut() {
                     break;
                 }
                 let rest = scripts.get(end..).unwrap_or_default();
@@ -103,25 +104,25 @@ impl IoThread<'_> {
                     break;
                 }
             }
-            if desk.is_locked() {
+            if state_lock.is_locked() {
                 mailbox.wake();
             }
             wait
         });
-        let served = &mut *self.served;
-        served.away = None;
+        let state = &mut *self.guard;
+        state.lent.client = None;
         let is_dirty = connection.dirty;
-        served.connections.give_back(index, connection);
-        if std::mem::take(&mut served.was_lent) {
+        state.connections.give_back(index, connection);
+        if std::mem::take(&mut state.lent.was_served) {
             // They came before the messages that are left in the queue.
-            let kept = std::mem::take(&mut served.kept);
-            for message in kept.into_iter().rev() {
-                served.mail.push_front(message);
+            let messages = std::mem::take(&mut state.lent.messages);
+            for message in messages.into_iter().rev() {
+                state.mail.push_front(message);
             }
             // Data that arrived on the connection meanwhile caused no event.
-            served.unread.push(index);
+            state.ready.to_read.push(index);
             if is_dirty {
-                served.dirty.push(index);
+                state.ready.to_send.push(index);
             }
         }
         (wait, end)
@@ -135,11 +136,11 @@ impl IoThread<'_> {
             return;
         }
         tracing::warn!("a script runs for long; clients receive BUSY errors");
-        self.served.was_lent = true;
+        self.guard.lent.was_served = true;
         // The thread may have received events that it has not handled yet.
         self.accept_all();
         self.read_mail();
-        let all: Vec<usize> = self.served.connections.iter().map(|it| it.0).collect();
+        let all: Vec<usize> = self.guard.connections.iter().map(|it| it.0).collect();
         for index in all {
             self.resume_sending(index);
             self.receive(index);

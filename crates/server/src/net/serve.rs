@@ -4,7 +4,8 @@ use super::listener::{ClientListener, listen};
 use super::migrate;
 use super::reads::rings;
 use super::relief;
-use super::thread::{IoThread, IoThreadState, WAKER};
+use super::state::IoThreadState;
+use super::thread::{IoThread, WAKER};
 use crate::acl::AclError;
 use crate::allocator;
 use crate::config::BIND_ADDRESSES_MAX;
@@ -120,25 +121,26 @@ pub fn serve(server: &ServerCore, ready: impl FnOnce(&[SocketAddr])) -> Result<(
     let by_rings = reads.is_some();
     let mut reads = reads.into_iter().flatten();
     let mut listeners = Some(listeners);
-    let desk = |poll| {
+    let state = |poll| {
         let listeners = listeners.take().unwrap_or_default();
         Mutex::new(IoThreadState::new(server, poll, reads.next(), listeners))
     };
-    let desks: Vec<Mutex<IoThreadState>> = polls.into_iter().map(desk).collect();
+    let states: Vec<Mutex<IoThreadState>> = polls.into_iter().map(state).collect();
     std::thread::scope(|scope| {
-        let desks = &desks;
+        let states = &states;
         let run = move |(number, mailbox): (usize, &'_ Mailbox)| {
-            if let Some(desk) = desks.get(number) {
+            if let Some(state_lock) = states.get(number) {
                 let _counts_alone = server.statistics.count_alone(number);
                 let executor = Executor::new(server);
-                IoThread::new(server, number, mailbox, desk, desk.lock(), executor).run();
+                let guard = state_lock.lock();
+                IoThread::new(server, number, mailbox, state_lock, guard, executor).run();
             }
         };
         let start = || {
             persistence::spawn(server, scope, by_rings)?;
             let thread = |name: String| std::thread::Builder::new().name(name);
             thread("nearfield-relief".to_owned())
-                .spawn_scoped(scope, move || relief::stand_in(server, desks))?;
+                .spawn_scoped(scope, move || relief::stand_in(server, states))?;
             for number in 0..SENDERS {
                 let name = format!("nearfield-migrate-{number}");
                 thread(name).spawn_scoped(scope, || migrate::run(server))?;

@@ -15,20 +15,20 @@ impl IoThread<'_> {
     /// Postpones the requests of a connection until others were served, if this turn has taken
     /// long. Returns true if it did.
     pub(super) fn yields(&mut self, index: usize) -> bool {
-        let served = &mut *self.served;
-        if !self.executor.has_run_until(served.steady_ms + TURN_MS) {
+        let state = &mut *self.guard;
+        if !self.executor.has_run_until(state.steady_ms + TURN_MS) {
             return false;
         }
-        if let Some(connection) = served.connections.get_mut(index) {
+        if let Some(connection) = state.connections.get_mut(index) {
             connection.yields = true;
-            served.yielding.push(index);
+            state.ready.to_process.push(index);
         }
         true
     }
 
     /// Continues with the requests that were postponed until others were served.
     pub(super) fn resume_yielding(&mut self) {
-        for index in std::mem::take(&mut self.yielding) {
+        for index in std::mem::take(&mut self.ready.to_process) {
             let connection = self.connections.get_mut(index);
             if !connection.is_some_and(|it| std::mem::take(&mut it.yields)) {
                 continue;
@@ -41,7 +41,7 @@ impl IoThread<'_> {
                 self.process_input(index);
             }
             // No second event arrives for data that came meanwhile.
-            self.unread.push(index);
+            self.ready.to_read.push(index);
         }
     }
 }

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::client::ClientSession;
-use nearfield_server::command::{CommandAccount, invoke};
+use nearfield_server::command::{CommandAccount, CommandInvocation, invoke};
 use nearfield_server::commands::TABLE;
 use nearfield_server::config::ServerOptions;
 use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects, ValueMoveError};
@@ -170,7 +170,15 @@ fn run_at(server: &ServerCore, client: &mut ClientSession, command: &str, now_ms
         &mut effects,
     );
     let account = &mut CommandAccount::of(TABLE.lookup(&args).unwrap(), server);
-    invoke(server, keys, client, account, &args, &mut reply, false);
+    let invocation = CommandInvocation {
+        server,
+        keys,
+        client,
+        args: &args,
+        reply: &mut reply,
+        nested: false,
+    };
+    invoke(invocation, account);
     let reply = String::from_utf8(reply.take()).unwrap();
     assert!(!reply.starts_with('-'), "{command}: {reply}");
     reply

@@ -5,7 +5,7 @@
 
 use nearfield_server::client::ClientSession;
 use nearfield_server::clock::now_ms;
-use nearfield_server::command::{CommandAccount, invoke};
+use nearfield_server::command::{CommandAccount, CommandInvocation, invoke};
 use nearfield_server::commands::TABLE;
 use nearfield_server::config::ServerOptions;
 use nearfield_server::keyspace::notes::Note;
@@ -212,15 +212,15 @@ fn keys_expire_at_their_times_whatever_was_done_to_them() {
                     (TABLE.lookup(&args).unwrap(), &mut ClientSession::internal());
                 let account = &mut CommandAccount::of(command, &server);
                 let mut reply = RespReply::new(Protocol::Resp2);
-                invoke(
-                    &server,
-                    keys.nested(),
+                let invocation = CommandInvocation {
+                    server: &server,
+                    keys: keys.nested(),
                     client,
-                    account,
-                    &args,
-                    &mut reply,
-                    false,
-                );
+                    args: &args,
+                    reply: &mut reply,
+                    nested: false,
+                };
+                invoke(invocation, account);
             });
             if random.random_bool(0.2) {
                 now += random.random_range(0..20);

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::client::ClientSession;
-use nearfield_server::command::{CommandAccount, invoke};
+use nearfield_server::command::{CommandAccount, CommandInvocation, invoke};
 use nearfield_server::commands::TABLE;
 use nearfield_server::config::ServerOptions;
 use nearfield_server::keyspace::{DATABASES, DatabaseAccess, DatabaseKeys, Effects};
@@ -39,7 +39,15 @@ fn execute(
         keys = keys.without_expiry();
     }
     let account = &mut CommandAccount::of(command, server);
-    invoke(server, keys, &mut client, account, &args, &mut reply, false);
+    let invocation = CommandInvocation {
+        server,
+        keys,
+        client: &mut client,
+        args: &args,
+        reply: &mut reply,
+        nested: false,
+    };
+    invoke(invocation, account);
     (effects.logged, reply.take())
 }
 

@@ -13,17 +13,34 @@ pub(super) struct Carry<'k, V: MovableValues> {
     values: &'k V,
     tiers: &'k Tiers,
     to: usize,
-    load: Vec<(V::Moving, PolicyObject)>,
+    load: Vec<LoadedValue<V::Moving>>,
     bytes: usize,
     refused: Vec<TierRefusedValue<V::Moving>>,
 }
 
-/// A value that a tier refused.
-pub(super) struct TierRefusedValue<M> {
+/// A value of a load, which is being moved.
+pub(super) struct LoadedValue<M> {
     /// The value.
     pub(super) moving: M,
-    /// The policy's description of it, with the bytes that were carried.
+    /// The policy's description of it.
     pub(super) object: PolicyObject,
+}
+
+impl<M: MovingValue> LoadedValue<M> {
+    /// Returns the policy's description of the value, with the bytes that were carried.
+    fn as_carried(&self) -> PolicyObject {
+        PolicyObject {
+            bytes: self.moving.value().len() as u64,
+            tier: self.moving.from(),
+            ..self.object
+        }
+    }
+}
+
+/// A value that a tier refused.
+pub(super) struct TierRefusedValue<M> {
+    /// The value, described with the bytes that were carried.
+    pub(super) value: LoadedValue<M>,
     /// Set if the tier will refuse it later, too, because of the value itself.
     pub(super) for_long: bool,
 }
@@ -44,13 +61,12 @@ impl<'k, V: MovableValues> Carry<'k, V> {
     /// Adds a value, and carries all once they are as many as go together best.
     pub(super) fn add(
         &mut self,
-        moving: V::Moving,
-        object: PolicyObject,
+        value: LoadedValue<V::Moving>,
         done: &mut impl FnMut(PolicyObject, bool),
     ) {
-        let bytes = moving.value().len();
+        let bytes = value.moving.value().len();
         self.bytes += bytes;
-        self.load.push((moving, object));
+        self.load.push(value);
         if self.tiers.is_batch(self.to, self.bytes, bytes) || self.load.len() >= LOAD_MAX {
             self.deliver(done);
         }
@@ -62,35 +78,35 @@ impl<'k, V: MovableValues> Carry<'k, V> {
         let load = std::mem::take(&mut self.load);
         if self.to == 0 {
             // Memory has no places: `publish` allocates it for each value alone.
-            for moving in load {
-                self.finish(moving, None, done);
+            for value in load {
+                self.finish(value, None, done);
             }
             return;
         }
-        let values: Vec<&[u8]> = load.iter().map(|(moving, _)| moving.value()).collect();
+        let values: Vec<&[u8]> = load.iter().map(|value| value.moving.value()).collect();
         if values.is_empty() {
             return;
         }
         match self.values.cold().put(self.to, &values) {
             Ok(places) => {
                 debug_assert_eq!(places.len(), load.len());
-                for (moving, place) in load.into_iter().zip(places) {
-                    self.finish(moving, Some(place), done);
+                for (value, place) in load.into_iter().zip(places) {
+                    self.finish(value, Some(place), done);
                 }
             }
             Err(TierRefusal::Incompressible) if load.len() > 1 => {
                 // Some of them may be compressible alone.
-                for moving in load {
-                    let put = self.values.cold().put(self.to, &[moving.0.value()]);
+                for value in load {
+                    let put = self.values.cold().put(self.to, &[value.moving.value()]);
                     match put.map(|places| places.first().copied()) {
-                        Ok(place) => self.finish(moving, place, done),
-                        Err(error) => self.refuse(moving, &error),
+                        Ok(place) => self.finish(value, place, done),
+                        Err(error) => self.refuse(value, &error),
                     }
                 }
             }
             Err(error) => {
-                for moving in load {
-                    self.refuse(moving, &error);
+                for value in load {
+                    self.refuse(value, &error);
                 }
             }
         }
@@ -98,19 +114,21 @@ impl<'k, V: MovableValues> Carry<'k, V> {
 
     fn finish(
         &self,
-        moving: (V::Moving, PolicyObject),
+        value: LoadedValue<V::Moving>,
         place: Option<ColdPlace>,
         done: &mut impl FnMut(PolicyObject, bool),
     ) {
-        let object = as_carried(&moving);
-        done(object, self.values.publish(moving.0, place));
+        let object = value.as_carried();
+        done(object, self.values.publish(value.moving, place));
     }
 
-    fn refuse(&mut self, moving: (V::Moving, PolicyObject), why: &TierRefusal) {
+    fn refuse(&mut self, value: LoadedValue<V::Moving>, why: &TierRefusal) {
         self.values.cold().count_abandoned(self.to);
         self.refused.push(TierRefusedValue {
-            object: as_carried(&moving),
-            moving: moving.0,
+            value: LoadedValue {
+                object: value.as_carried(),
+                moving: value.moving,
+            },
             for_long: matches!(
                 why,
                 TierRefusal::Incompressible | TierRefusal::TooLarge { .. }
@@ -127,12 +145,3 @@ impl<'k, V: MovableValues> Carry<'k, V> {
 
 /// Maximum number of values that are carried at once.
 const LOAD_MAX: usize = 128;
-
-/// Returns the object with the bytes that were carried.
-fn as_carried((moving, object): &(impl MovingValue, PolicyObject)) -> PolicyObject {
-    PolicyObject {
-        bytes: moving.value().len() as u64,
-        tier: moving.from(),
-        ..*object
-    }
-}

@@ -1,6 +1,6 @@
 //! The mover, which walks over all values in slices and carries those that should move.
 
-use super::carry::Carry;
+use super::carry::{Carry, LoadedValue};
 use super::grace::GracePeriod;
 use super::judge::MoveJudge;
 use super::{
@@ -46,9 +46,8 @@ const ROOM_WAIT: Duration = Duration::from_millis(2);
 pub(super) struct Mover<H> {
     judge: MoveJudge,
     hand: H,
-    /// Hashes of values that a tier refused, each with the round of the walk until which it is not
-    /// offered again.
-    refused: Box<[(u64, u64)]>,
+    /// Values that a tier refused, by their hashes.
+    refused: Box<[RefusalEntry]>,
     /// Number of bytes that were carried out of the memory since the round of the walk began.
     carried_in_round: u64,
     /// Set if a value of the memory should have left since then.
@@ -64,11 +63,41 @@ pub(super) struct Mover<H> {
     /// Uses of cold values that were not processed yet.
     uses: Vec<ColdUse>,
     /// Hits, changes of keys and uses of cold values that were reported to the policy.
-    told: Uses,
+    reported: Uses,
 }
 
-/// Values that begin to move, each with the policy's description and the target tier.
-type Leaving<V> = Vec<(<V as MovableValues>::Moving, PolicyObject, usize)>;
+/// A refusal of a value by a tier.
+#[derive(Clone, Copy, Debug, Default)]
+struct RefusalEntry {
+    /// The hash of the value and the tier.
+    hash: u64,
+    /// The round of the walk until which the value is not offered again.
+    until_round: u64,
+}
+
+/// A move that should begin.
+struct PlannedMove {
+    /// The policy's description of the value.
+    object: PolicyObject,
+    /// The tier that the value should move to.
+    target: usize,
+}
+
+/// A move that has begun.
+struct StartedMove<M> {
+    value: LoadedValue<M>,
+    /// The tier that the value should move to.
+    target: usize,
+}
+
+/// A cold value that should perhaps move to a faster tier.
+struct PromotionCandidate {
+    key: ValueName,
+    /// The policy's description of the value.
+    object: PolicyObject,
+    /// Set if the value must be in memory whatever the policy decides.
+    is_pinned: bool,
+}
 
 /// Counts since the start.
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,7 +112,7 @@ impl<H: Default> Mover<H> {
             judge: MoveJudge::new(tiers, USES_COUNTED),
             hand: H::default(),
             // Until round 0, so that these entries refuse nothing.
-            refused: vec![(0, 0); REFUSED_ENTRIES].into_boxed_slice(),
+            refused: vec![RefusalEntry::default(); REFUSED_ENTRIES].into_boxed_slice(),
             carried_in_round: 0,
             was_wanted: false,
             round: 0,
@@ -92,7 +121,7 @@ impl<H: Default> Mover<H> {
             grace: GracePeriod::default(),
             carried_since: false,
             uses: Vec::new(),
-            told: Uses::default(),
+            reported: Uses::default(),
         }
     }
 
@@ -107,9 +136,9 @@ impl<H: Default> Mover<H> {
             cold: (1..tiers.count()).map(served).sum(),
         };
         // The store may have reset its counts.
-        let uses = now.all.saturating_sub(self.told.all);
-        let cold = now.cold.saturating_sub(self.told.cold).min(uses);
-        self.told = now;
+        let uses = now.all.saturating_sub(self.reported.all);
+        let cold = now.cold.saturating_sub(self.reported.cold).min(uses);
+        self.reported = now;
         let periods = self.judge.report_uses(uses - cold, uses);
         (0..periods).for_each(|_| values.warmth().age());
         uses
@@ -149,47 +178,68 @@ impl<H: Default> Mover<H> {
     ) {
         keeper.step();
         self.count(values, tiers, keeper);
-        let mut met = Vec::with_capacity(SLICE_KEYS);
-        let is_round = values.walk(&mut self.hand, SLICE_KEYS, &mut met);
-        let leaving: Vec<_> = met
-            .iter()
-            .filter_map(|met| {
-                let (object, to) = self.destination(values, tiers, met, is_urgent)?;
-                Some((&met.key, object, to))
-            })
-            .collect();
-        let keys: Vec<&ValueName> = leaving.iter().map(|(key, ..)| *key).collect();
-        let begun = begin(values, keeper, &keys).into_iter().zip(leaving);
-        let begun = begun.filter_map(|(moving, (_, object, to))| Some((moving?, object, to)));
-        self.carry(values, tiers, keeper, begun.collect());
-        if is_round {
-            // A verdict only after a whole round: a value that can leave may be the last of it.
-            let is_over = keeper.memory_bytes() > keeper.memory_bytes_max();
-            // Nothing can make room if no memory is still to be freed and no tier has room for a
-            // value that should leave, or if these took too long.
-            let in_vain = is_over && self.carried_in_round == 0;
-            self.rounds_in_vain = if in_vain { self.rounds_in_vain + 1 } else { 0 };
-            let frees = in_vain && self.frees(values);
-            let waits = frees || in_vain && self.was_wanted && has_room(tiers);
-            let since = self.waits_since.take().unwrap_or_else(Instant::now);
-            let patience = if frees { PATIENCE } else { ROOM_PATIENCE };
-            let is_late = since.elapsed() >= patience && self.rounds_in_vain >= ROOM_ROUNDS;
-            let is_stuck = self.rounds_in_vain >= ROUNDS_IN_VAIN && (!waits || is_late);
-            keeper.is_stuck.store(is_stuck, Ordering::Relaxed);
-            if waits {
-                self.waits_since = Some(since);
-                if !is_late {
-                    // A value that was refused long ago may fit now.
-                    self.refused.fill((0, 0));
-                    std::thread::sleep(ROOM_WAIT);
-                }
+        let mut visited = Vec::with_capacity(SLICE_KEYS);
+        let ends_round = values.walk(&mut self.hand, SLICE_KEYS, &mut visited);
+        let (mut keys, mut plans) = (Vec::new(), Vec::new());
+        for visited in &visited {
+            if let Some(plan) = self.plan(values, tiers, visited, is_urgent) {
+                keys.push(&visited.key);
+                plans.push(plan);
             }
-            self.was_wanted = false;
-            self.round += 1;
-            // Once in a round a move tries if a disk responds again.
-            values.cold().forget_late();
-            self.carried_in_round = 0;
         }
+        let begun = begin(values, keeper, &keys).into_iter().zip(plans);
+        let started = begun.filter_map(|(moving, plan)| {
+            Some(StartedMove {
+                value: LoadedValue {
+                    moving: moving?,
+                    object: plan.object,
+                },
+                target: plan.target,
+            })
+        });
+        self.carry(values, tiers, keeper, started.collect());
+        if ends_round {
+            self.end_round(values, tiers, keeper);
+        }
+    }
+
+    /// Ends a round of the walk: decides whether no move can make room any more, and sets
+    /// `is_stuck` accordingly. Only a whole round decides, because a value that can leave may be
+    /// the last of it.
+    fn end_round(&mut self, values: &impl MovableValues, tiers: &Tiers, keeper: &TierKeeper<H>) {
+        let exceeds_limit = keeper.memory_bytes() > keeper.memory_bytes_max();
+        let is_in_vain = exceeds_limit && self.carried_in_round == 0;
+        self.rounds_in_vain = if is_in_vain {
+            self.rounds_in_vain + 1
+        } else {
+            0
+        };
+        // Room may still appear if memory is still to be freed, or if a tier has room for a value
+        // that should leave. Neither may take too long.
+        let waits_for_memory = is_in_vain && self.frees(values);
+        let waits = waits_for_memory || is_in_vain && self.was_wanted && has_room(tiers);
+        let patience = if waits_for_memory {
+            PATIENCE
+        } else {
+            ROOM_PATIENCE
+        };
+        let since = self.waits_since.take().unwrap_or_else(Instant::now);
+        let is_late = since.elapsed() >= patience && self.rounds_in_vain >= ROOM_ROUNDS;
+        let is_stuck = self.rounds_in_vain >= ROUNDS_IN_VAIN && (!waits || is_late);
+        keeper.is_stuck.store(is_stuck, Ordering::Relaxed);
+        if waits {
+            self.waits_since = Some(since);
+            if !is_late {
+                // A value that was refused long ago may fit now.
+                self.refused.fill(RefusalEntry::default());
+                std::thread::sleep(ROOM_WAIT);
+            }
+        }
+        self.was_wanted = false;
+        self.carried_in_round = 0;
+        self.round += 1;
+        // Once in a round a move tries if a disk responds again.
+        values.cold().forget_late();
     }
 
     /// Returns true if memory of carried values is still to be freed.
@@ -207,13 +257,13 @@ impl<H: Default> Mover<H> {
         values: &V,
         tiers: &Tiers,
         keeper: &TierKeeper<H>,
-        leaving: Leaving<V>,
+        started: Vec<StartedMove<V::Moving>>,
     ) {
         let mut loads: Vec<Vec<_>> = (0..tiers.count()).map(|_| Vec::new()).collect();
-        for (moving, object, to) in leaving {
-            debug_assert!(to < loads.len(), "the policy names tiers that exist");
-            if let Some(load) = loads.get_mut(to) {
-                load.push((moving, object));
+        for StartedMove { value, target } in started {
+            debug_assert!(target < loads.len(), "the policy names tiers that exist");
+            if let Some(load) = loads.get_mut(target) {
+                load.push(value);
             }
         }
         // From fast to slow, because values that one tier refuses join the load of a later one.
@@ -225,19 +275,19 @@ impl<H: Default> Mover<H> {
                 outcomes.push((object, has_moved));
             };
             let load = loads.get_mut(to).map(std::mem::take);
-            for (moving, object) in load.into_iter().flatten() {
-                carry.add(moving, object, &mut done);
+            for value in load.into_iter().flatten() {
+                carry.add(value, &mut done);
             }
             carry.deliver(&mut done);
             for returned in carry.into_refused() {
-                let object = returned.object;
+                let object = returned.value.object;
                 if returned.for_long {
                     self.refuse(object.hash, to);
                 }
                 let next = (to + 1..tiers.count())
                     .find(|&tier| object.tier < to && self.takes(tiers, &object, tier));
                 match next.and_then(|next| loads.get_mut(next)) {
-                    Some(load) => load.push((returned.moving, object)),
+                    Some(load) => load.push(returned.value),
                     None => outcomes.push((object, false)),
                 }
             }
@@ -279,19 +329,19 @@ impl<H: Default> Mover<H> {
             && !self.is_refused(object.hash, tier)
     }
 
-    /// Returns the tier that a value should move to now, if any.
-    fn destination(
+    /// Returns the move of a visited value that should begin now, if any.
+    fn plan(
         &mut self,
         values: &impl MovableValues,
         tiers: &Tiers,
-        met: &VisitedKey,
+        visited: &VisitedKey,
         is_urgent: bool,
-    ) -> Option<(PolicyObject, usize)> {
-        let (from, bytes) = match met.at {
+    ) -> Option<PlannedMove> {
+        let (from, bytes) = match visited.at {
             ValuePosition::Memory(bytes) => (0, bytes),
             ValuePosition::Place(place) => (place.tier(), mean_bytes(tiers.usage(place.tier()))),
         };
-        let hash = values.hash(&met.key);
+        let hash = values.hash(&visited.key);
         let object = PolicyObject {
             hash,
             bytes,
@@ -299,7 +349,7 @@ impl<H: Default> Mover<H> {
             heat: values.warmth().level(hash),
         };
         // Before the limits of a move, so that a sparse block is emptied of all its values.
-        if let ValuePosition::Place(place) = met.at {
+        if let ValuePosition::Place(place) = visited.at {
             let rewrite = match is_urgent {
                 // A thread waits for room, and only sparse blocks free it. A newer dictionary can
                 // wait.
@@ -307,7 +357,10 @@ impl<H: Default> Mover<H> {
                 false => tiers.wants_rewrite(place),
             };
             if rewrite {
-                return Some((object, from));
+                return Some(PlannedMove {
+                    object,
+                    target: from,
+                });
             }
         }
         if !(MOVED_BYTES_MIN as u64..=MOVED_BYTES_MAX).contains(&bytes) {
@@ -317,14 +370,14 @@ impl<H: Default> Mover<H> {
         let wanted = self.judge.visit(&object)?;
         debug_assert!(from < wanted && wanted < tiers.count());
         self.was_wanted |= from == 0;
-        if values.is_pinned(&met.key) {
+        if values.is_pinned(&visited.key) {
             return None;
         }
         // If not there, then further down, or else between here and there.
-        let to = (wanted..tiers.count())
+        let target = (wanted..tiers.count())
             .chain(from + 1..wanted)
             .find(|&tier| self.takes(tiers, &object, tier))?;
-        Some((object, to))
+        Some(PlannedMove { object, target })
     }
 
     /// Brings values that were used in cold tiers into faster ones: at least some, and all unless a
@@ -356,7 +409,7 @@ impl<H: Default> Mover<H> {
         uses: Vec<ColdUse>,
     ) {
         self.count(values, tiers, keeper);
-        let mut wanted = Vec::new();
+        let mut candidates = Vec::new();
         for used in uses {
             let from = used.place.tier();
             let key = ValueName {
@@ -374,34 +427,48 @@ impl<H: Default> Mover<H> {
             // Most used values have no reason to move, so they are not read.
             let is_pinned = values.is_pinned(&key);
             if is_pinned || self.judge.might_promote(&object) {
-                wanted.push((key, object, is_pinned));
+                candidates.push(PromotionCandidate {
+                    key,
+                    object,
+                    is_pinned,
+                });
             }
         }
-        for wanted in wanted.chunks(SLICE_KEYS) {
-            let keys: Vec<&ValueName> = wanted.iter().map(|(key, ..)| key).collect();
-            let mut coming = Vec::new();
+        for candidates in candidates.chunks(SLICE_KEYS) {
+            let keys: Vec<&ValueName> = candidates.iter().map(|it| &it.key).collect();
+            let mut started = Vec::new();
             let begun = begin(values, keeper, &keys).into_iter();
-            for (moving, (_, object, is_pinned)) in begun.zip(wanted) {
+            for (moving, candidate) in begun.zip(candidates) {
                 let Some(moving) = moving else { continue };
                 // Another use of the same value may have brought it in, or it was replaced.
-                if moving.from() != object.tier {
+                if moving.from() != candidate.object.tier {
                     continue;
                 }
-                let bytes = moving.value().len() as u64;
-                let object = PolicyObject { bytes, ..*object };
-                let to = match is_pinned {
+                let object = PolicyObject {
+                    bytes: moving.value().len() as u64,
+                    ..candidate.object
+                };
+                let target = match candidate.is_pinned {
                     true => Some(0),
                     false => self.judge.used(&object),
                 };
-                coming.extend(to.map(|to| (moving, object, to)));
+                if let Some(target) = target {
+                    started.push(StartedMove {
+                        value: LoadedValue { moving, object },
+                        target,
+                    });
+                }
             }
-            self.carry(values, tiers, keeper, coming);
+            self.carry(values, tiers, keeper, started);
         }
     }
 
     fn refuse(&mut self, hash: u64, tier: usize) {
+        let entry = RefusalEntry {
+            hash: hash ^ tier as u64,
+            until_round: self.round + REFUSED_ROUNDS,
+        };
         // This may overwrite the entry of another value, which is then merely offered too early.
-        let entry = (hash ^ tier as u64, self.round + REFUSED_ROUNDS);
         if let Some(refused) = self.refused.get_mut(hash as usize % REFUSED_ENTRIES) {
             *refused = entry;
         }
@@ -409,7 +476,8 @@ impl<H: Default> Mover<H> {
 
     fn is_refused(&self, hash: u64, tier: usize) -> bool {
         let entry = self.refused.get(hash as usize % REFUSED_ENTRIES);
-        entry.is_some_and(|(known, until)| *known == hash ^ tier as u64 && self.round < *until)
+        entry
+            .is_some_and(|entry| entry.hash == hash ^ tier as u64 && self.round < entry.until_round)
     }
 }
 

@@ -145,6 +145,30 @@ impl PendingQuery {
     fn end(&self, patience: Duration) -> Duration {
         self.heard.saturating_add(patience)
     }
+
+    /// Returns true if a message is of a later visit to a node than the latest known state.
+    fn is_further(&self, message: &OffloadMessage) -> bool {
+        message.visit > self.request.visit
+    }
+
+    /// Continues from the state in a message: the next request has that state, and `body`.
+    fn advance(&mut self, now: Duration, message: OffloadMessage, map_epoch: u32, body: Vec<u8>) {
+        if self.is_further(&message) && message.left < self.request.left {
+            // Only iterations are progress, of which there is a limit. Neither a refusal nor visits
+            // without iterations must keep a request alive for ever.
+            self.heard = now;
+        }
+        self.last = Some(message.status);
+        self.hops_were_reset = message.status == TraversalStatus::HopLimit;
+        self.request = OffloadMessage {
+            kind: OffloadMessageKind::Request,
+            status: TraversalStatus::Done,
+            hops: 0,
+            map_epoch,
+            body,
+            ..message
+        };
+    }
 }
 
 impl QueryCaller {
@@ -238,7 +262,11 @@ impl QueryCaller {
         out: &mut Vec<OutgoingDatagram>,
     ) -> Option<QueryCompletion> {
         let CallerSettings {
-            place, tenant, key, ..
+            place,
+            tenant,
+            key,
+            map_epoch,
+            ..
         } = self.settings;
         let decoded = OffloadMessage::decode(datagram, |other| (other == tenant).then_some(key));
         let Some(message) = decoded.ok().filter(|message| message.caller == place) else {
@@ -250,98 +278,51 @@ impl QueryCaller {
             self.counters.late += 1;
             return None;
         };
-        let is_further = message.visit > call.request.visit;
-        let step = match (message.kind, message.status) {
-            // The message is of an earlier state: it was repeated or delayed.
-            _ if message.visit < call.request.visit => CallerReaction::Ignore,
-            // The switch returned the request, because no node holds its address.
-            (OffloadMessageKind::Request, _) => CallerReaction::End(TraversalStatus::NoSuchAddress),
-            (_, TraversalStatus::Elsewhere) if is_further => CallerReaction::SendOn,
-            (_, TraversalStatus::IterationLimit) if message.left > 0 && is_further => {
-                CallerReaction::SendOn
-            }
-            // The limit is on hops since the last reset. A second refusal of one state is a repeat,
-            // which needs no new request.
-            (_, TraversalStatus::HopLimit) if is_further || !call.hops_were_reset => {
-                CallerReaction::SendOn
-            }
-            // With a body, the program was sent already, and may be on its way.
-            (_, TraversalStatus::UnknownProgram) if is_further || call.request.body.is_empty() => {
-                CallerReaction::SendProgram
-            }
-            // A second refusal of one request must not delay the next repeat again: somebody may
-            // replay the first one for ever.
-            (_, TraversalStatus::Busy | TraversalStatus::StaleMap)
-                if is_further || !call.was_refused =>
-            {
-                CallerReaction::Wait
-            }
-            (
-                _,
-                TraversalStatus::Elsewhere
-                | TraversalStatus::HopLimit
-                | TraversalStatus::UnknownProgram
-                | TraversalStatus::Busy
-                | TraversalStatus::StaleMap,
-            ) => CallerReaction::Ignore,
-            (_, TraversalStatus::IterationLimit) if message.left > 0 => CallerReaction::Ignore,
-            (_, status) => CallerReaction::End(status),
-        };
-        if matches!(step, CallerReaction::Ignore) {
-            self.counters.late += 1;
-            return None;
-        }
+        let reaction = CallerReaction::to(&message, call);
         // The response to a repeated request may belong to any of its datagrams, so its time is
         // not noted.
-        if call.repeats == 0 {
+        if call.repeats == 0 && !matches!(reaction, CallerReaction::Ignore) {
             self.timer.note(now.saturating_sub(call.sent));
         }
-        if let CallerReaction::End(status) = step {
-            let mut scratchpad = message.scratchpad;
-            // Zeros at its end were not sent.
-            scratchpad.resize(call.program.scratchpad_bytes(), 0);
-            self.calls.remove(&counter);
-            let outcome = Ok(TraversalOutcome {
-                status,
-                address: message.address,
-                scratchpad,
-                iterations: message.made,
-            });
-            return Some(QueryCompletion { counter, outcome });
-        }
-        if is_further && message.left < call.request.left {
-            // Only iterations are progress, of which there is a limit. Neither a refusal nor visits
-            // without iterations must keep a request alive for ever.
-            call.heard = now;
-        }
-        call.last = Some(message.status);
-        call.hops_were_reset = message.status == TraversalStatus::HopLimit;
-        let waits = matches!(step, CallerReaction::Wait);
-        let body = match step {
-            CallerReaction::SendProgram => call.program.encode(),
-            // The node that refused it for now may still need the program.
-            CallerReaction::Wait if !is_further => std::mem::take(&mut call.request.body),
-            _ => Vec::new(),
-        };
-        call.request = OffloadMessage {
-            kind: OffloadMessageKind::Request,
-            status: TraversalStatus::Done,
-            hops: 0,
-            map_epoch: self.settings.map_epoch,
-            body,
-            ..message
-        };
-        if waits {
-            call.was_refused = true;
-            call.repeats += 1;
-            call.due = now.saturating_add(self.timer.wait(call.repeats));
-        } else {
-            match step {
-                CallerReaction::SendProgram => self.counters.with_program += 1,
-                _ => self.counters.sent_on += 1,
+        match reaction {
+            CallerReaction::Ignore => self.counters.late += 1,
+            CallerReaction::End(status) => {
+                let mut scratchpad = message.scratchpad;
+                // Zeros at its end were not sent.
+                scratchpad.resize(call.program.scratchpad_bytes(), 0);
+                self.calls.remove(&counter);
+                let outcome = Ok(TraversalOutcome {
+                    status,
+                    address: message.address,
+                    scratchpad,
+                    iterations: message.made,
+                });
+                return Some(QueryCompletion { counter, outcome });
             }
-            call.repeats = 0;
-            self.send(now, counter, out);
+            CallerReaction::Wait => {
+                let body = match call.is_further(&message) {
+                    true => Vec::new(),
+                    // The node that refused it for now may still need the program.
+                    false => std::mem::take(&mut call.request.body),
+                };
+                call.advance(now, message, map_epoch, body);
+                call.was_refused = true;
+                call.repeats += 1;
+                call.due = now.saturating_add(self.timer.wait(call.repeats));
+            }
+            CallerReaction::SendOn => {
+                call.advance(now, message, map_epoch, Vec::new());
+                call.repeats = 0;
+                self.counters.sent_on += 1;
+                self.send(now, counter, out);
+            }
+            CallerReaction::SendProgram => {
+                let body = call.program.encode();
+                call.advance(now, message, map_epoch, body);
+                call.repeats = 0;
+                self.counters.with_program += 1;
+                self.send(now, counter, out);
+            }
         }
         None
     }
@@ -410,4 +391,49 @@ enum CallerReaction {
     SendProgram,
     /// A temporary refusal: the same request may be accepted later.
     Wait,
+}
+
+impl CallerReaction {
+    /// Returns the reaction to a message about a query.
+    fn to(message: &OffloadMessage, call: &PendingQuery) -> CallerReaction {
+        if message.visit < call.request.visit {
+            // The message is of an earlier state: it was repeated or delayed.
+            return CallerReaction::Ignore;
+        }
+        if message.kind == OffloadMessageKind::Request {
+            // The switch returned the request, because no node holds its address.
+            return CallerReaction::End(TraversalStatus::NoSuchAddress);
+        }
+        // The message is of the present state, perhaps not for the first time, or of a later visit.
+        let is_further = call.is_further(message);
+        match message.status {
+            TraversalStatus::Elsewhere if is_further => CallerReaction::SendOn,
+            TraversalStatus::IterationLimit if message.left > 0 && is_further => {
+                CallerReaction::SendOn
+            }
+            // The limit is on hops since the last reset. A second refusal of one state is a repeat,
+            // which needs no new request.
+            TraversalStatus::HopLimit if is_further || !call.hops_were_reset => {
+                CallerReaction::SendOn
+            }
+            // With a body, the program was sent already, and may be on its way.
+            TraversalStatus::UnknownProgram if is_further || call.request.body.is_empty() => {
+                CallerReaction::SendProgram
+            }
+            // A second refusal of one request must not delay the next repeat again: somebody may
+            // replay the first one for ever.
+            TraversalStatus::Busy | TraversalStatus::StaleMap
+                if is_further || !call.was_refused =>
+            {
+                CallerReaction::Wait
+            }
+            TraversalStatus::Elsewhere
+            | TraversalStatus::HopLimit
+            | TraversalStatus::UnknownProgram
+            | TraversalStatus::Busy
+            | TraversalStatus::StaleMap => CallerReaction::Ignore,
+            TraversalStatus::IterationLimit if message.left > 0 => CallerReaction::Ignore,
+            status => CallerReaction::End(status),
+        }
+    }
 }

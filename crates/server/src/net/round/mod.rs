@@ -64,8 +64,8 @@ pub struct CommandRound {
     /// The database of all commands of the batch.
     database: usize,
     sent: BatchCommands,
-    /// The outcome of each command, in the same order, once they are completed.
-    told: Vec<CommandOutputRanges>,
+    /// The outputs of the commands, in the same order, once they are completed.
+    outputs: Vec<CommandOutputRanges>,
     needs: Needs,
     /// Number of operations of all commands.
     operations: usize,
@@ -146,7 +146,7 @@ impl CommandRound {
             names: TABLE.batchables(),
             database: 0,
             sent: BatchCommands::default(),
-            told: Vec::new(),
+            outputs: Vec::new(),
             needs: Needs::default(),
             operations: 0,
             tallies: Vec::new(),
@@ -499,8 +499,8 @@ impl CommandRound {
         }
         if !self.ledger.log.is_empty() {
             let position = server.log.append_encoded(self.database, &self.ledger.log);
-            for ((pending, _), told) in self.sent.iter().zip(&self.told) {
-                if !told.log.is_empty() {
+            for ((pending, _), output) in self.sent.iter().zip(&self.outputs) {
+                if !output.log.is_empty() {
                     clients.client(pending.connection).0.logged_up_to = position;
                 }
             }
@@ -583,17 +583,17 @@ impl CommandRound {
         now_ms: u64,
         clients: &mut impl RoundClients,
     ) {
-        self.told.clear();
+        self.outputs.clear();
         let batch = &self.batch;
         let mut words: SmallVec<[&[u8]; WORDS_INLINE]> = SmallVec::new();
         // The outcome of a command is not needed if its completion is all of its work.
-        let tells = self.needs.fold || self.ledger.logging;
+        let keeps_outputs = self.needs.fold || self.ledger.logging;
         let mut room = server.clients.share.room();
         for (pending, kind) in self.sent.iter() {
             let reply = clients.client(pending.connection).1;
             let writes = kind.writes;
             if !writes && reply.is_cut() {
-                self.told.push(CommandOutputRanges::default());
+                self.outputs.push(CommandOutputRanges::default());
                 continue;
             }
             if room < ROOM_BYTES_LOW {
@@ -664,18 +664,18 @@ impl CommandRound {
                     reply,
                 );
             }
-            if !tells {
+            if !keeps_outputs {
                 continue;
             }
             let reply = start..reply.len();
             let in_place = self.ledger.in_place;
-            self.told.push(CommandOutputRanges {
+            self.outputs.push(CommandOutputRanges {
                 reply,
                 log,
                 in_place,
             });
         }
-        debug_assert!(!tells || self.told.len() == self.sent.len());
+        debug_assert!(!keeps_outputs || self.outputs.len() == self.sent.len());
     }
 
     /// Notes the uses of the keys, and the memory that the writes may take.

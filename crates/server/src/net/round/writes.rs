@@ -101,13 +101,14 @@ impl CommandRound {
         clients: &mut impl RoundClients,
     ) {
         let conflicts = std::mem::take(&mut self.conflicts);
-        for (position, ((pending, kind), told)) in self.sent.iter().zip(&self.told).enumerate() {
+        for (position, ((pending, kind), output)) in self.sent.iter().zip(&self.outputs).enumerate()
+        {
             let mut operations = pending.operations(kind);
             let is_met = operations.any(|operation| {
                 let get = self.folded.get_of(operation) as u32;
                 conflicts.contains(&get)
             });
-            if is_met && !told.reply.is_empty() {
+            if is_met && !output.reply.is_empty() {
                 let (client, reply) = clients.client(pending.connection);
                 let mut answer = RespReply::new(reply.protocol());
                 let words = self.sent.words_of(&self.batch, (pending, kind));
@@ -122,21 +123,21 @@ impl CommandRound {
     #[cold]
     fn take_back(&mut self, failed: &[(u32, CommandError)], clients: &mut impl RoundClients) {
         // From the last one to the first, so that earlier ranges of the log stay valid.
-        let told = self.sent.iter().zip(&self.told).enumerate();
-        for (position, ((pending, kind), told)) in told.rev() {
+        let commands = self.sent.iter().zip(&self.outputs).enumerate();
+        for (position, ((pending, kind), output)) in commands.rev() {
             let operations = pending.operations(kind);
             let error = failed.iter().find(|(get, _)| {
                 let mut operations = operations.clone();
                 operations.any(|operation| self.folded.get_of(operation) == *get as usize)
             });
-            let is_kept = told.in_place || told.reply.is_empty();
+            let is_kept = output.in_place || output.reply.is_empty();
             let Some((_, error)) = error.filter(|_| !is_kept) else {
                 continue;
             };
             let mut answer = RespReply::new(clients.client(pending.connection).1.protocol());
             answer.error(&error.to_string());
             self.corrections.push((position, answer));
-            self.ledger.log.drain(told.log.clone());
+            self.ledger.log.drain(output.log.clone());
         }
     }
 
@@ -152,13 +153,13 @@ impl CommandRound {
         );
         // From the last one to the first, so that earlier ranges stay valid.
         for (position, answer) in corrections.into_iter().rev() {
-            let sent = self.sent.get(position).zip(self.told.get(position));
-            let Some(((pending, _), told)) = sent else {
+            let sent = self.sent.get(position).zip(self.outputs.get(position));
+            let Some(((pending, _), output)) = sent else {
                 continue;
             };
             let reply = clients.client(pending.connection).1;
-            let behind = reply.bytes().get(told.reply.end..).map(<[u8]>::to_vec);
-            reply.truncate(told.reply.start);
+            let behind = reply.bytes().get(output.reply.end..).map(<[u8]>::to_vec);
+            reply.truncate(output.reply.start);
             reply.raw(answer.bytes());
             reply.raw(&behind.unwrap_or_default());
         }

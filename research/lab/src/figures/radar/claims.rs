@@ -38,6 +38,15 @@ const QUERIES: [&str; 3] = [Get.name(), Predecessor.name(), Scan.name()];
 const MICRO: &str = "10";
 const REDIS: &str = "14";
 const LOAD: &str = "load";
+/// The figures of the time of training, of the classifier's accuracy, and of the gain by heights.
+const TRAINING: &str = "7";
+const CLASSIFIER: &str = "8";
+const GAIN: &str = "9";
+/// The figures of overheads, of YCSB's workloads, of the words of documents, and of memory.
+const OVERHEADS: &str = "11";
+const YCSB: &str = "12";
+const DOCUMENTS: &str = "13";
+const MEMORY: &str = "15";
 
 const fn rivals(figure: &'static str) -> PointQuery {
     rates(figure, RADAR.name, &RIVALS)
@@ -70,21 +79,21 @@ const fn long(ours: &'static str, peers: &'static [&'static str]) -> PointQuery 
 }
 
 /// Returns RADAR's overhead relative to PIM-tree's, by degree of skew.
-const fn part(overhead: &'static str) -> PointQuery {
-    let parts = heights("11", RADAR.name, &[]);
-    parts.quantity(NORMALIZED).in_panel(overhead)
+const fn overhead_ratio(overhead: &'static str) -> PointQuery {
+    let ratios = heights(OVERHEADS, RADAR.name, &[]);
+    ratios.quantity(NORMALIZED).in_panel(overhead)
 }
 
 /// Returns the same overhead; the claim is one minus its mean.
-const fn less(overhead: &'static str) -> PointQuery {
-    let mut parts = part(overhead);
-    parts.convert = |part| 1.0 - part;
-    parts
+const fn overhead_saved(overhead: &'static str) -> PointQuery {
+    let mut saved = overhead_ratio(overhead);
+    saved.convert = |ratio| 1.0 - ratio;
+    saved
 }
 
 /// Returns the ratios of memory at the greatest skew.
 const fn memory(ours: &'static str, peers: &'static [&'static str]) -> PointQuery {
-    let mut ratios = heights("15", ours, peers).in_panel("total");
+    let mut ratios = heights(MEMORY, ours, peers).in_panel("total");
     ratios.rank = Some(|point| point.x.value);
     ratios
 }
@@ -110,9 +119,9 @@ const CLAIMS: &[ClaimTemplate] = claims! {
     "radar.throughput.cpu-update" (Some(15.8), "x") Greatest(maps(&QUERIES)) =>
         "RADAR has up to 15.8 times the throughput of ordered maps of CPUs, updates; here as \
          above";
-    "radar.throughput.ycsb" (Some(193.7), "x") Greatest(rivals("12")) =>
+    "radar.throughput.ycsb" (Some(193.7), "x") Greatest(rivals(YCSB)) =>
         "RADAR has up to 193.7 times the throughput of others in YCSB's workloads";
-    "radar.throughput.words" (Some(182.6), "x") Greatest(rivals("13")) =>
+    "radar.throughput.words" (Some(182.6), "x") Greatest(rivals(DOCUMENTS)) =>
         "RADAR has up to 182.6 times the throughput of other indexes in modules for words of \
          documents";
     "radar.redis.least" (Some(1.12), "x") Least(rivals(REDIS)) =>
@@ -130,24 +139,24 @@ const CLAIMS: &[ClaimTemplate] = claims! {
         "no batch takes more than two rounds";
     "radar.pim-pim-uniform" (Some(0.0), "rounds") Computed(rounds_between) =>
         "no round moves data between modules without skew";
-    "radar.chases.point" (Some(0.507), "less") Mean(less("pointers followed, points")) =>
+    "radar.chases.point" (Some(0.507), "less") Mean(overhead_saved("pointers followed, points")) =>
         "RADAR follows 50.7 % fewer pointers than PIM-tree for points (figure 11 has keys \
          compared and copies, too)";
-    "radar.chases.range" (Some(0.754), "less") Mean(less("pointers followed, ranges")) =>
+    "radar.chases.range" (Some(0.754), "less") Mean(overhead_saved("pointers followed, ranges")) =>
         "RADAR follows 75.4 % fewer pointers than PIM-tree for ranges";
-    "radar.contention" (Some(0.462), "x") Mean(part("contention nodes")) =>
+    "radar.contention" (Some(0.462), "x") Mean(overhead_ratio("contention nodes")) =>
         "RADAR pulls 46.2 % as many contention nodes as PIM-tree";
-    "radar.rounds.host" (Some(0.729), "less") Mean(less("rounds")) =>
+    "radar.rounds.host" (Some(0.729), "less") Mean(overhead_saved("rounds")) =>
         "RADAR takes 72.9 % fewer rounds between host and modules than PIM-tree (here: all \
          rounds)";
-    "radar.rounds.between" (Some(0.625), "less") Mean(less("rounds between modules")) =>
+    "radar.rounds.between" (Some(0.625), "less") Mean(overhead_saved("rounds between modules")) =>
         "RADAR takes 62.5 % fewer rounds between modules than PIM-tree (here: all but one of a \
          batch)";
-    "radar.bytes" (Some(0.653), "less") Mean(less("bytes moved")) =>
+    "radar.bytes" (Some(0.653), "less") Mean(overhead_saved("bytes moved")) =>
         "RADAR moves 65.3 % fewer bytes between host and modules than PIM-tree";
-    "radar.idle.host" (Some(0.942), "less") Mean(less("host idle")) =>
+    "radar.idle.host" (Some(0.942), "less") Mean(overhead_saved("host idle")) =>
         "the host of RADAR is idle for 94.2 % less than that of PIM-tree";
-    "radar.idle.modules" (Some(0.187), "less") Mean(less("modules idle")) =>
+    "radar.idle.modules" (Some(0.187), "less") Mean(overhead_saved("modules idle")) =>
         "the modules of RADAR are idle for 18.7 % less than those of PIM-tree";
     "radar.memory.range-partition" (Some(1.07), "x", Counted)
         Least(memory(RADAR.name, &[RANGE_PARTITION.name])) =>
@@ -159,11 +168,11 @@ const CLAIMS: &[ClaimTemplate] = claims! {
         Least(memory(RADAR.name, &[PIM_TREE.name])) =>
         "RADAR takes 47.4 % less memory than PIM-tree";
     "radar.gru.accuracy" (Some(0.718), "share", Counted)
-        Computed(|rows| height(rows, "8", heights::ACCURACY)) =>
+        Computed(|rows| height(rows, CLASSIFIER, heights::ACCURACY)) =>
         "the classifier is right for 71.8 % of subranges, with 8000 samples and 4 epochs";
-    "radar.gru.gain" (Some(1.18), "x") Computed(|rows| height(rows, "9", heights::WORTH)) =>
+    "radar.gru.gain" (Some(1.18), "x") Computed(|rows| height(rows, GAIN, heights::WORTH)) =>
         "heights by hotness have 1.18 times the throughput, with 8000 samples and 4 epochs";
-    "radar.gru.hidden" (Some(1.0), "x", Measured) Computed(hidden) =>
+    "radar.gru.hidden" (Some(1.0), "x", Measured) Computed(training_over_work) =>
         "training takes at most the time that modules work, so nothing waits for it (at most 1); \
          here a time measured on this machine over a modelled one, which are not comparable";
     "radar.gru.hops" (None, "share", Counted) Computed(|rows| saved(rows, RADAR_GRU.name)) =>
@@ -342,16 +351,16 @@ fn height(rows: &[Row], figure: &str, quantity: &str) -> Option<f64> {
 /// unchanging hot keys.
 fn saved(rows: &[Row], peer: &str) -> Option<f64> {
     let hops = |peer| {
-        let row = point(rows, "9", peer, &heights::STEADY, heights::WORTH)?;
+        let row = point(rows, GAIN, peer, &heights::STEADY, heights::WORTH)?;
         Some(row.detail.work.as_ref()?.hops)
     };
     Some(1.0 - hops(peer)? / hops(RADAR.name)?)
 }
 
 /// Computes the time of training relative to the time that modules work.
-fn hidden(rows: &[Row]) -> Option<f64> {
+fn training_over_work(rows: &[Row]) -> Option<f64> {
     let total = |phase, kind| {
-        let spans = of(rows, "7", phase);
+        let spans = of(rows, TRAINING, phase);
         let spans = spans.filter(|row| row.detail.panel == heights::SPANS && row.kind == kind);
         spans.map(|row| row.detail.y.value).sum::<f64>()
     };
