@@ -199,18 +199,13 @@ pub trait KeyView<'k>: KeyStore<'k> + KeyLedger + Sized {
                 // Most strings are plain: there is nothing to parse.
                 return read.take().map(|read| Ok(read(Some(value), None)));
             }
-            let record = ValueRecord::parse(stored);
-            match record.payload {
-                _ if over_at_ms.is_some_and(|now| record.is_expired(now)) => None,
-                _ if record.kind != RedisType::String => Some(Err(CommandError::WrongType)),
-                payload => {
-                    if let (true, RecordPayload::InTier(place)) = (is_use, payload) {
-                        keyspace.cold.note_use(number, key, place);
-                    }
-                    let (read, expires_at_ms) = (read.take()?, record.expires_at_ms);
-                    let read = |value: Option<&[u8]>| read(value, expires_at_ms);
-                    Some(keyspace.read_stored(key, &record, read))
-                }
+            let mut result = None;
+            let read = &mut |value: Option<&[u8]>, expires_at_ms: Option<u64>| {
+                result = read.take().map(|read| read(value, expires_at_ms));
+            };
+            match read_other_string(keyspace, (number, key), is_use, over_at_ms, stored, read) {
+                Ok(()) => result.map(Ok),
+                Err(error) => Some(Err(error)),
             }
         })?;
         let (is_stored, result) = (met.is_some(), met.flatten());
@@ -349,29 +344,49 @@ pub trait KeyView<'k>: KeyStore<'k> + KeyLedger + Sized {
         found: &KeyMetadata,
         read: impl FnOnce(&StoredObject) -> R,
     ) -> Result<Option<R>, CommandError> {
+        let (mut read, mut result) = (Some(read), None);
+        self.lend_object(key, found, &mut |object| {
+            result = read.take().map(|read| read(object));
+        })?;
+        Ok(result)
+    }
+
+    /// Passes an object to `read` as [`read_object`](KeyView::read_object) does. It is compiled
+    /// once for all readers, because it is long beside the call.
+    ///
+    /// # Errors
+    /// As `read_object`.
+    fn lend_object(
+        &self,
+        key: &[u8],
+        found: &KeyMetadata,
+        read: &mut dyn FnMut(&StoredObject),
+    ) -> Result<(), CommandError> {
         let keyspace = self.keyspace();
         match found.outside {
-            None => Ok(None),
+            None => {}
             Some(Outside::Slot(slot)) => {
                 let mut object = keyspace.slots.open(slot);
                 let (part, args) = self.part();
                 let named = (self.database_number(), key);
                 let is_lent = keyspace.lend(named, &mut object, || part(args), self.is_use())?;
-                object.iter_mut().for_each(|it| it.at(self.field_time_ms()));
-                let result = object.as_ref().map(read);
+                if let Some(object) = object.as_mut() {
+                    object.at(self.field_time_ms());
+                    read(object);
+                }
                 if is_lent {
                     Keyspace::end_loan(&mut object);
                 }
-                Ok(result)
             }
-            Some(Outside::Place(_)) if found.kind == RedisType::String => Ok(None),
+            Some(Outside::Place(_)) if found.kind == RedisType::String => {}
             Some(Outside::Place(place)) => {
                 // The copy is freed after the command, and does not count as memory of the keys.
                 let mut object = keyspace.thaw(key, found.kind, place, &AccountedHeap::new())?;
                 object.at(self.field_time_ms());
-                Ok(Some(read(&object)))
+                read(&object);
             }
         }
+        Ok(())
     }
 
     /// Passes the object of a key to `edit`, an empty one if there is no key. A key whose object is
@@ -461,6 +476,32 @@ pub trait KeyView<'k>: KeyStore<'k> + KeyLedger + Sized {
 
 impl<'k, V: KeyStore<'k> + KeyLedger> KeyView<'k> for V {}
 
+/// Passes the string of a record that is not plain to `read`, and the time at which the key
+/// expires. It does nothing if the key has expired.
+///
+/// # Errors
+/// `WrongType`; the string is stored in a cold tier and cannot be read.
+fn read_other_string(
+    keyspace: &Keyspace,
+    (number, key): (usize, &[u8]),
+    is_use: bool,
+    over_at_ms: Option<u64>,
+    stored: &[u8],
+    read: &mut dyn FnMut(Option<&[u8]>, Option<u64>),
+) -> Result<(), CommandError> {
+    let record = ValueRecord::parse(stored);
+    if over_at_ms.is_some_and(|now| record.is_expired(now)) {
+        return Ok(());
+    }
+    if record.kind != RedisType::String {
+        return Err(CommandError::WrongType);
+    }
+    if let (true, RecordPayload::InTier(place)) = (is_use, record.payload) {
+        keyspace.cold.note_use(number, key, place);
+    }
+    keyspace.read_stored(key, &record, |value| read(value, record.expires_at_ms))
+}
+
 /// Passes the object of a key that exists to `edit`.
 fn edit_found<'v, T: Container, R>(
     view: &mut impl KeyView<'v>,
@@ -468,7 +509,30 @@ fn edit_found<'v, T: Container, R>(
     found: &KeyMetadata,
     edit: impl FnOnce(&mut T) -> R,
 ) -> Result<R, CommandError> {
-    let slot = match found.outside.filter(|_| found.kind == T::KIND) {
+    let (mut edit, mut result) = (Some(edit), None);
+    change_object(view, key, found, T::KIND, &mut |object| {
+        let (Some(object), Some(edit)) = (T::of_mut(object), edit.take()) else {
+            unreachable!("the slot of a key holds its object")
+        };
+        result = Some(edit(object));
+        object.is_empty()
+    })?;
+    match result {
+        Some(result) => Ok(result),
+        None => unreachable!("an object that was found is passed on"),
+    }
+}
+
+/// Passes the object of a key that exists to `edit`, which returns true if the object is empty
+/// afterwards. It is compiled once for all commands, because it is long beside the call.
+fn change_object<'v>(
+    view: &mut impl KeyView<'v>,
+    key: &[u8],
+    found: &KeyMetadata,
+    kind: RedisType,
+    edit: &mut dyn FnMut(&mut StoredObject) -> bool,
+) -> Result<(), CommandError> {
+    let slot = match found.outside.filter(|_| found.kind == kind) {
         Some(Outside::Slot(slot)) => slot,
         Some(Outside::Place(place)) => cold::warm(view, key, found, place)?,
         None => return Err(CommandError::WrongType),
@@ -479,14 +543,12 @@ fn edit_found<'v, T: Container, R>(
     let mut guard = keyspace.slots.open_to_change(slot);
     let (part, args) = view.part();
     keyspace.warm(key, &mut guard, || part(args))?;
-    guard.iter_mut().for_each(|it| it.at(view.field_time_ms()));
-    let Some(object) = guard.as_mut().and_then(T::of_mut) else {
+    let Some(object) = guard.as_mut() else {
         unreachable!("the slot of a key holds its object")
     };
-    let result = edit(object);
-    let is_empty = object.is_empty();
-    let object = guard.iter_mut();
-    object.for_each(|it| view.database().note_fields(key, it));
+    object.at(view.field_time_ms());
+    let is_empty = edit(object);
+    view.database().note_fields(key, object);
     drop(guard);
     if is_empty {
         view.remove(key)?;
@@ -494,5 +556,5 @@ fn edit_found<'v, T: Container, R>(
         // reported.
         view.happened_last(key, Class::Generic, "del");
     }
-    Ok(result)
+    Ok(())
 }

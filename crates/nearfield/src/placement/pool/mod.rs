@@ -137,10 +137,8 @@ impl PoolPlacement {
             return Err(StoreOpenError::Connect(what));
         }
         #[cfg(target_os = "linux")]
-        match first {
-            NodeAddress::Shm { .. } => return transport::open_shm(nodes, options, programs),
-            NodeAddress::Ucx { .. } => return transport::open_ucx(nodes, options, programs),
-            _ => {}
+        if let NodeAddress::Shm { .. } | NodeAddress::Ucx { .. } = first {
+            return transport::open(nodes, options, programs);
         }
         Err(StoreOpenError::Connect(format!(
             "no transport reaches {first}"
