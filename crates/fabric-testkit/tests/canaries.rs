@@ -446,7 +446,7 @@ fn failures_say_how_to_replay_them() {
     );
 }
 
-/// What a client believes of the memory that it reads.
+/// The trust of a client in the memory that it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReaderTrust {
     Nothing,
