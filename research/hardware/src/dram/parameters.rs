@@ -128,6 +128,9 @@ enum DramParameterSlot<'a> {
 /// The maximum of a time in clocks: more than a millisecond.
 const CLOCKS_MAX: u64 = 10_000_000;
 
+/// The largest size of a memory: 2^60 bytes. Every address of a memory fits 64 bits.
+const BYTES_MAX: u64 = 1 << 60;
+
 /// The largest number of banks in a channel.
 const BANKS_MAX: u32 = 1024;
 
@@ -338,6 +341,10 @@ impl DramParameters {
             let reason = format!("a channel has at most {BANKS_MAX} banks");
             return bad("ranks", u64::from(self.ranks), reason);
         }
+        if self.bytes() > BYTES_MAX {
+            let reason = format!("a memory has at most {BYTES_MAX} bytes");
+            return bad("rows", u64::from(self.rows), reason);
+        }
         let pairs = [
             ("tRRD_L", self.t_rrd_l, "tRRD_S", self.t_rrd_s),
             ("tCCD_L", self.t_ccd_l, "tCCD_S", self.t_ccd_s),
@@ -361,8 +368,9 @@ impl DramParameters {
         let open = self.t_ras.max(self.t_rcd_read).max(self.t_rcd_write);
         let least = u64::from(self.ranks) * 2 * (self.t_rfc + open + self.t_rp);
         if self.t_refi != 0 && self.t_refi < least {
-            let reason =
-                format!("it is 0, or at least {least} = 2 ranks (tRFC + max(tRAS, tRCD) + tRP)");
+            let reason = format!(
+                "it is 0, or at least {least} = 2 × ranks × (tRFC + max(tRAS, tRCD) + tRP)"
+            );
             return bad("tREFI", self.t_refi, reason);
         }
         Ok(())
@@ -380,8 +388,13 @@ impl DramParameters {
 
     /// Returns the size of the memory in bytes.
     pub fn bytes(&self) -> u64 {
-        let banks = u64::from(self.channels) * u64::from(self.banks());
-        banks * u64::from(self.rows) * u64::from(self.columns) * LINE_BYTES
+        let parts = [self.channels, self.banks(), self.rows, self.columns];
+        // Parameters from a user that have not been checked may describe more than 64 bits address.
+        let lines = parts
+            .into_iter()
+            .map(u64::from)
+            .fold(1, u64::saturating_mul);
+        lines.saturating_mul(LINE_BYTES)
     }
 
     /// Returns the maximum number of bytes that all channels carry per nanosecond: GB/s.
@@ -432,6 +445,11 @@ mod tests {
         assert!(error(|one| one.t_ck_ps = 0).contains("tCK"));
         assert!(error(|one| one.command_queue = 0).contains("cmd_queue_size"));
         assert!(error(|one| one.ranks = 1 << 31).contains("ranks"));
+        let huge = error(|one| {
+            (one.channels, one.groups) = (1024, 64);
+            (one.rows, one.columns) = (1 << 24, 1 << 16);
+        });
+        assert!(huge.contains("rows") && huge.contains("at most 1152921504606846976 bytes"));
     }
 
     #[test]
@@ -503,7 +521,12 @@ mod tests {
         assert!(
             check(&[("tREFI", "600")])
                 .unwrap_err()
-                .contains("or at least 1268")
+                .contains("or at least 1268 = 2 × ranks × (tRFC + max(tRAS, tRCD) + tRP)")
+        );
+        assert!(
+            check(&[("tREFI", "600"), ("ranks", "2")])
+                .unwrap_err()
+                .contains("or at least 2536")
         );
         assert_eq!(check(&[("tREFI", "1268")]), Ok(()));
         // The row of a request would be closed by each refresh before it can be read.

@@ -131,7 +131,7 @@ fn runs_repeat_and_lose_nothing() {
         let trace = trace(&parameters, 3000, 77);
         for pace in [
             DramReplayPace::Open { per_clock: 2 },
-            DramReplayPace::Closed,
+            DramReplayPace::Closed { think: 0 },
         ] {
             let report = replay(&parameters, pace, &trace);
             assert_eq!(report, replay(&parameters, pace, &trace));
