@@ -91,7 +91,8 @@ Parameters:
   channels, ranks, bankgroups, banks_per_group, rows, lines_per_row     powers of two
   tCK                                                                   nanoseconds
   burst, CL, CWL, tRCD (tRCDRD and tRCDWR), tRP, tRAS, tRRD_S, tRRD_L,
-  tFAW, tCCD_S, tCCD_L, tRTP, tWR, tWTR_S, tWTR_L, tRTRS, tRFC, tREFI   clocks; tREFI=0: no refresh
+  tFAW, tCCD_S, tCCD_L (and tCCD_L_WR, of writes), tRTP, tWR, tWTR_S,
+  tWTR_L, tRTRS, tRFC, tREFI                                            clocks; tREFI=0: no refresh
   VDD, IDD0, IDD2N, IDD3N, IDD4R, IDD4W, IDD5AB, devices                V, mA; devices of a rank
   trans_queue_size, cmd_queue_size                                      entries
   page=open|closed, dual_command=true|false

@@ -52,8 +52,10 @@ pub struct DramParameters {
     pub t_faw: u64,
     /// Time between columns of different groups.
     pub t_ccd_s: u64,
-    /// Time between columns of one group.
+    /// Time between reads of one group.
     pub t_ccd_l: u64,
+    /// Time between writes of one group. DDR5 needs more than between reads.
+    pub t_ccd_l_write: u64,
     /// Time from a read to closing its row.
     pub t_rtp: u64,
     /// Time from the last data of a write to closing its row.
@@ -158,6 +160,7 @@ pub(super) const NAMES: &[&str] = &[
     "tFAW",
     "tCCD_S",
     "tCCD_L",
+    "tCCD_L_WR",
     "tRTP",
     "tWR",
     "tWTR_S",
@@ -179,7 +182,7 @@ pub(super) const NAMES: &[&str] = &[
 
 impl DramParameters {
     /// Sets a parameter by its name, whose case does not matter. `tRCD` sets both `tRCDRD` and
-    /// `tRCDWR`; `tCK` is in nanoseconds, other times in clocks.
+    /// `tRCDWR`, `tCCD_L` also `tCCD_L_WR`; `tCK` is in nanoseconds, other times in clocks.
     ///
     /// ```
     /// use nearfield_hardware::dram::DramPreset;
@@ -281,7 +284,11 @@ impl DramParameters {
             "trrd_l" => clocks(&mut self.t_rrd_l),
             "tfaw" => from_zero(&mut self.t_faw),
             "tccd_s" => clocks(&mut self.t_ccd_s),
-            "tccd_l" => clocks(&mut self.t_ccd_l),
+            "tccd_l" => {
+                let both = vec![&mut self.t_ccd_l, &mut self.t_ccd_l_write];
+                Some(DramParameterSlot::Clocks(1, both))
+            }
+            "tccd_l_wr" => clocks(&mut self.t_ccd_l_write),
             "trtp" => clocks(&mut self.t_rtp),
             "twr" => clocks(&mut self.t_wr),
             "twtr_s" => from_zero(&mut self.t_wtr_s),
@@ -348,6 +355,7 @@ impl DramParameters {
         let pairs = [
             ("tRRD_L", self.t_rrd_l, "tRRD_S", self.t_rrd_s),
             ("tCCD_L", self.t_ccd_l, "tCCD_S", self.t_ccd_s),
+            ("tCCD_L_WR", self.t_ccd_l_write, "tCCD_S", self.t_ccd_s),
             ("tWTR_L", self.t_wtr_l, "tWTR_S", self.t_wtr_s),
         ];
         for (long, value, short, least) in pairs {
@@ -517,6 +525,11 @@ mod tests {
             check(&[("tCCD_L", "2")])
                 .unwrap_err()
                 .contains("tCCD_S, which is 4")
+        );
+        assert!(
+            check(&[("tCCD_L_WR", "3")])
+                .unwrap_err()
+                .contains("tCCD_L_WR cannot be 3")
         );
         assert!(
             check(&[("tREFI", "600")])
