@@ -22,10 +22,13 @@ fuzz_target!(|text: &[u8]| {
     let preset = DramPreset::ALL[text.len() % DramPreset::ALL.len()];
     let memory = DramMemory::new(preset.parameters()).expect("presets are consistent");
     let pace = match text.first() {
-        Some(b'\n') => DramReplayPace::Closed,
+        Some(b'\n') => DramReplayPace::Closed { think: 1 },
         _ => DramReplayPace::Open { per_clock: 1 },
     };
     let mut replay = Replay::new(memory, pace);
+    if (text.len() / DramPreset::ALL.len()).is_multiple_of(2) {
+        replay = replay.with_wrapped_addresses();
+    }
     let sent = requests.iter().map(|request| replay.send(request));
     let sent = sent.filter(Result::is_ok).count();
     let answered = replay.finish().requests;

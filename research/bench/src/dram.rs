@@ -4,8 +4,8 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use flate2::bufread::MultiGzDecoder;
 use nearfield_hardware::dram::{
-    AddressMap, DramMemory, DramParameters, DramPreset, DramReplayPace, DramReport, DramTrace,
-    Replay,
+    AddressMap, DramError, DramMemory, DramParameters, DramPreset, DramReplayPace, DramReport,
+    DramTrace, Replay,
 };
 use serde::Serialize;
 use std::cell::Cell;
@@ -48,9 +48,22 @@ pub(crate) struct DramArguments {
     #[arg(long, value_name = "N")]
     inject: Option<NonZeroU32>,
 
-    /// Send each request when the one before it has completed, but not before its time
-    #[arg(long, conflicts_with = "inject")]
-    closed: bool,
+    /// Send each request CLOCKS after the reply to the one before it, but not before its time
+    /// [without CLOCKS: 0, in the clock in which the data has arrived; DRAMsim3 takes 1]
+    #[arg(
+        long,
+        value_name = "CLOCKS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "0",
+        conflicts_with = "inject"
+    )]
+    closed: Option<u32>,
+
+    /// Take addresses modulo the size of the memory. Without it, an address past the end is an
+    /// error
+    #[arg(long)]
+    wrap: bool,
 
     /// Change a parameter of the preset; may be given several times
     #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = assignment, num_args = 1..)]
@@ -69,7 +82,8 @@ Examples:
   nearfield-bench dram --preset hbm2 --trace requests.gz --map ro-ba-ra-co-bg-ch
       Consecutive lines are in different channels, then in different groups.
   nearfield-bench dram --preset hbm2 --trace requests.gz --closed --json result.json
-      One request at a time: latencies without waiting for others.
+      One request at a time: latencies without waiting for others. --closed=1 leaves a clock
+      between a reply and the next request, as DRAMsim3 does.
   nearfield-bench dram --preset ddr4-3200-x8 --trace requests.gz --parameter channels=4 page=closed
       Four channels, and rows that each read or write closes.
 
@@ -77,7 +91,8 @@ Parameters:
   channels, ranks, bankgroups, banks_per_group, rows, lines_per_row     powers of two
   tCK                                                                   nanoseconds
   burst, CL, CWL, tRCD (tRCDRD and tRCDWR), tRP, tRAS, tRRD_S, tRRD_L,
-  tFAW, tCCD_S, tCCD_L, tRTP, tWR, tWTR_S, tWTR_L, tRTRS, tRFC, tREFI   clocks; tREFI=0: no refresh
+  tFAW, tCCD_S, tCCD_L (and tCCD_L_WR, of writes), tRTP, tWR, tWTR_S,
+  tWTR_L, tRTRS, tRFC, tREFI                                            clocks; tREFI=0: no refresh
   VDD, IDD0, IDD2N, IDD3N, IDD4R, IDD4W, IDD5AB, devices                V, mA; devices of a rank
   trans_queue_size, cmd_queue_size                                      entries
   page=open|closed, dual_command=true|false
@@ -120,25 +135,33 @@ fn replay(arguments: &DramArguments) -> Result<(), Box<dyn Error>> {
     }
     let memory = DramMemory::with_map(parameters.clone(), arguments.map)?;
     let pace = match (arguments.closed, arguments.inject) {
-        (true, _) => DramReplayPace::Closed,
-        (false, Some(per_clock)) => DramReplayPace::Open {
+        (Some(think), _) => DramReplayPace::Closed { think },
+        (None, Some(per_clock)) => DramReplayPace::Open {
             per_clock: per_clock.get(),
         },
-        (false, None) => DramReplayPace::Open {
+        (None, None) => DramReplayPace::Open {
             per_clock: parameters.channels,
         },
     };
-    let report = send(&arguments.trace, Replay::new(memory, pace))?;
-    let result = DramReplayJson::new(&parameters, arguments.map, &report);
+    let mut replay = Replay::new(memory, pace);
+    if arguments.wrap {
+        replay = replay.with_wrapped_addresses();
+    }
+    let report = send(&arguments.trace, replay)?;
+    let result = DramReplayJson::new(&parameters, arguments.map, pace, &report);
     let json = serde_json::to_string_pretty(&result)? + "\n";
     match arguments.json.as_deref() {
         // The reader of the output may have closed it.
         Some(path) if path == Path::new("-") => drop(write!(std::io::stdout(), "{json}")),
         Some(path) => {
             std::fs::write(path, json).map_err(|error| format!("{}: {error}", path.display()))?;
-            drop(write!(std::io::stdout(), "{}", table(&parameters, &report)));
+            let table = table(&parameters, pace, &report);
+            drop(write!(std::io::stdout(), "{table}"));
         }
-        None => drop(write!(std::io::stdout(), "{}", table(&parameters, &report))),
+        None => {
+            let table = table(&parameters, pace, &report);
+            drop(write!(std::io::stdout(), "{table}"));
+        }
     }
     Ok(())
 }
@@ -166,9 +189,17 @@ fn send(path: &Path, mut replay: Replay) -> Result<DramReport, Box<dyn Error>> {
         )),
         false => Box::new(reader),
     };
-    for request in DramTrace::new(reader) {
+    let mut trace = DramTrace::new(reader);
+    while let Some(request) = trace.next() {
         let request = request.map_err(|error| named(&error))?;
-        replay.send(&request).map_err(|error| named(&error))?;
+        if let Err(error) = replay.send(&request) {
+            let remedy = match error {
+                DramError::PastEnd { .. } => " (--wrap takes addresses modulo its size)",
+                _ => "",
+            };
+            let line = trace.line();
+            return Err(named(&format!("line {line} of the trace: {error}{remedy}")).into());
+        }
         progress.tick();
     }
     progress.clear();
@@ -237,6 +268,7 @@ struct DramReplayJson {
     map: String,
     /// Always true: no figure is measured.
     modelled: bool,
+    pace: DramPaceJson,
     latency_ns: DramLatencyJson,
     bandwidth_gbps: f64,
     row_hit_rate: f64,
@@ -245,6 +277,15 @@ struct DramReplayJson {
     time_us: f64,
     requests: DramRequestsJson,
     limits_gbps: DramLimitsJson,
+}
+
+/// The pace: one of the two fields is a number, the other null.
+#[derive(Serialize)]
+struct DramPaceJson {
+    /// The maximum number of requests at a clock.
+    inject: Option<u32>,
+    /// The number of clocks from a reply to the next request.
+    closed: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -289,13 +330,28 @@ struct DramLimitsJson {
 }
 
 impl DramReplayJson {
-    fn new(parameters: &DramParameters, map: AddressMap, report: &DramReport) -> DramReplayJson {
+    fn new(
+        parameters: &DramParameters,
+        map: AddressMap,
+        pace: DramReplayPace,
+        report: &DramReport,
+    ) -> DramReplayJson {
         let (latency, commands) = (report.latency_ns, report.commands);
         let (energy, requests) = (report.energy_uj, report.requests);
         DramReplayJson {
             preset: parameters.name,
             map: map.to_string(),
             modelled: true,
+            pace: match pace {
+                DramReplayPace::Open { per_clock } => DramPaceJson {
+                    inject: Some(per_clock),
+                    closed: None,
+                },
+                DramReplayPace::Closed { think } => DramPaceJson {
+                    inject: None,
+                    closed: Some(think),
+                },
+            },
             latency_ns: DramLatencyJson {
                 mean: latency.mean,
                 p50: latency.p50,
@@ -335,13 +391,20 @@ impl DramReplayJson {
 }
 
 /// Returns the results as a table for display.
-fn table(parameters: &DramParameters, report: &DramReport) -> String {
+fn table(parameters: &DramParameters, pace: DramReplayPace, report: &DramReport) -> String {
     let latency = report.latency_ns;
     let (commands, requests) = (report.commands, report.requests);
     let energy = report.energy_uj;
+    let pace = match pace {
+        DramReplayPace::Open { per_clock } => format!("open: at most {per_clock} at a clock"),
+        DramReplayPace::Closed { think } => {
+            format!("closed: the next request leaves {think} clocks after the reply")
+        }
+    };
     let percent = |gbps: f64, limit: f64| format!("{:.1} %", 100.0 * gbps / limit);
     let lines = [
         format!("{} (modelled; {})", parameters.name, parameters.source),
+        format!("pace        {pace}"),
         format!(
             "requests    {} reads, {} writes; merged: {} reads, {} writes; {} writes wait",
             requests.reads,

@@ -109,6 +109,20 @@ fn options_change_the_results() {
     assert_eq!(mean(&["--map", "ro-ba-ra-co-bg-ch"]), 30.625);
     assert_eq!(mean(&["--inject", "1"]), (49.0 + 56.0) / 2.0 * 0.625);
     assert_eq!(mean(&["--closed"]), (49.0 + 27.0) / 2.0 * 0.625);
+    let closed = |option: &str| json(&["--preset", "ddr4-3200-x8", option], &trace);
+    for (option, think) in [("--closed", 0), ("--closed=1", 1), ("--closed=1000", 1000)] {
+        let result = closed(option);
+        assert_eq!(result["pace"]["closed"], think);
+        assert!(result["pace"]["inject"].is_null());
+        let clocks = result["time_us"].as_f64().expect("a number") * 1000.0 / 0.625;
+        // The next request leaves this much later, and its latency is the same.
+        assert!(
+            (clocks - (49.0 + f64::from(think) + 27.0)).abs() < 1e-6,
+            "{clocks}"
+        );
+        assert_eq!(result["latency_ns"]["mean"], (49.0 + 27.0) / 2.0 * 0.625);
+    }
+    assert_eq!(json(&["--preset", "hbm2"], &trace)["pace"]["inject"], 8);
     let faster = mean(&["--parameter", "tRCD=12", "CL=12", "--parameter", "tCK=0.5"]);
     assert_eq!(faster, (29.0 + 37.0) / 2.0 * 0.5);
 }
@@ -136,6 +150,18 @@ fn errors_name_the_wrong_line_or_parameter() {
     assert!(fails(TWO, &["--parameter", "tRP=x"]).contains("parameter tRP cannot be \"x\""));
     assert!(fails(TWO, &["--parameter", "tRP"]).contains("NAME=VALUE"));
     assert!(fails(TWO, &["--parameter", "tREFI=9"]).contains("parameter tREFI cannot be 9"));
+    let far: &[u8] = b"0x0 READ 0\n\n0xffffffffffffffff READ 5\n";
+    let error = fails(far, &[]);
+    assert!(
+        error.contains("line 3 of the trace: address 0xffffffffffffffff is past the end")
+            && error.contains("0x200000000 bytes")
+            && error.contains("--wrap"),
+        "{error}"
+    );
+    let trace = folder.file("far.trace", far);
+    let wrapped = json(&["--preset", "hbm2", "--wrap"], &trace);
+    assert_eq!(wrapped["commands"]["read"], 2);
+    assert!(fails(TWO, &["--closed=x"]).contains("--closed"));
     assert!(fails(TWO, &["--map", "ro-ch"]).contains("ra is missing"));
     assert!(fails(TWO, &["--inject", "0"]).contains("--inject"));
     assert!(fails(TWO, &["--json", "/nowhere/x"]).contains("/nowhere/x: "));

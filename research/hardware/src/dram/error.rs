@@ -50,6 +50,14 @@ pub enum DramError {
         /// The maximum number of clocks.
         clocks_max: u64,
     },
+    /// A request whose address the memory does not have.
+    #[error("address {address:#x} is past the end of the memory, which has {bytes:#x} bytes")]
+    PastEnd {
+        /// The address.
+        address: u64,
+        /// The size of the memory.
+        bytes: u64,
+    },
     /// An error while reading a trace.
     #[error("line {line} of the trace cannot be read: {source}")]
     Unreadable {

@@ -48,19 +48,21 @@ impl Gaps {
             1 => short,
             _ => long,
         };
-        let columns = Spread {
-            same_group: burst.max(long(parameters.t_ccd_l, parameters.t_ccd_s)),
-            other_group: burst.max(parameters.t_ccd_s),
-            other_rank: burst + switch,
-        };
+        let other_group = burst.max(parameters.t_ccd_s);
+        let same_group = |gap: u64| burst.max(long(gap, parameters.t_ccd_s));
         Gaps {
             read_data,
-            read_to_read: columns,
+            read_to_read: Spread {
+                same_group: same_group(parameters.t_ccd_l),
+                other_group,
+                other_rank: burst + switch,
+            },
             write_to_write: Spread {
+                same_group: same_group(parameters.t_ccd_l_write),
+                other_group,
                 // Writes of two ranks are driven by the controller, so the bus need not change
                 // hands.
                 other_rank: burst,
-                ..columns
             },
             write_to_read: Spread {
                 same_group: write_data + long(parameters.t_wtr_l, parameters.t_wtr_s),

@@ -54,7 +54,7 @@ impl DramAddressField {
 /// The order of the fields in an address, from its highest bits to the lowest above a line's.
 ///
 /// Written as `ro-ch-ra-ba-bg-co`: row, channel, rank, bank, group, column. Dashes may be omitted.
-/// Bits above the fields are ignored.
+/// Bits above the fields are ignored; [`super::Replay`] refuses or wraps addresses that have them.
 ///
 /// ```
 /// use nearfield_hardware::dram::AddressMap;

@@ -52,8 +52,10 @@ pub struct DramParameters {
     pub t_faw: u64,
     /// Time between columns of different groups.
     pub t_ccd_s: u64,
-    /// Time between columns of one group.
+    /// Time between reads of one group.
     pub t_ccd_l: u64,
+    /// Time between writes of one group. DDR5 needs more than between reads.
+    pub t_ccd_l_write: u64,
     /// Time from a read to closing its row.
     pub t_rtp: u64,
     /// Time from the last data of a write to closing its row.
@@ -128,6 +130,9 @@ enum DramParameterSlot<'a> {
 /// The maximum of a time in clocks: more than a millisecond.
 const CLOCKS_MAX: u64 = 10_000_000;
 
+/// The largest size of a memory: 2^60 bytes. Every address of a memory fits 64 bits.
+const BYTES_MAX: u64 = 1 << 60;
+
 /// The largest number of banks in a channel.
 const BANKS_MAX: u32 = 1024;
 
@@ -155,6 +160,7 @@ pub(super) const NAMES: &[&str] = &[
     "tFAW",
     "tCCD_S",
     "tCCD_L",
+    "tCCD_L_WR",
     "tRTP",
     "tWR",
     "tWTR_S",
@@ -176,7 +182,7 @@ pub(super) const NAMES: &[&str] = &[
 
 impl DramParameters {
     /// Sets a parameter by its name, whose case does not matter. `tRCD` sets both `tRCDRD` and
-    /// `tRCDWR`; `tCK` is in nanoseconds, other times in clocks.
+    /// `tRCDWR`, `tCCD_L` also `tCCD_L_WR`; `tCK` is in nanoseconds, other times in clocks.
     ///
     /// ```
     /// use nearfield_hardware::dram::DramPreset;
@@ -278,7 +284,11 @@ impl DramParameters {
             "trrd_l" => clocks(&mut self.t_rrd_l),
             "tfaw" => from_zero(&mut self.t_faw),
             "tccd_s" => clocks(&mut self.t_ccd_s),
-            "tccd_l" => clocks(&mut self.t_ccd_l),
+            "tccd_l" => {
+                let both = vec![&mut self.t_ccd_l, &mut self.t_ccd_l_write];
+                Some(DramParameterSlot::Clocks(1, both))
+            }
+            "tccd_l_wr" => clocks(&mut self.t_ccd_l_write),
             "trtp" => clocks(&mut self.t_rtp),
             "twr" => clocks(&mut self.t_wr),
             "twtr_s" => from_zero(&mut self.t_wtr_s),
@@ -338,9 +348,14 @@ impl DramParameters {
             let reason = format!("a channel has at most {BANKS_MAX} banks");
             return bad("ranks", u64::from(self.ranks), reason);
         }
+        if self.bytes() > BYTES_MAX {
+            let reason = format!("a memory has at most {BYTES_MAX} bytes");
+            return bad("rows", u64::from(self.rows), reason);
+        }
         let pairs = [
             ("tRRD_L", self.t_rrd_l, "tRRD_S", self.t_rrd_s),
             ("tCCD_L", self.t_ccd_l, "tCCD_S", self.t_ccd_s),
+            ("tCCD_L_WR", self.t_ccd_l_write, "tCCD_S", self.t_ccd_s),
             ("tWTR_L", self.t_wtr_l, "tWTR_S", self.t_wtr_s),
         ];
         for (long, value, short, least) in pairs {
@@ -361,8 +376,9 @@ impl DramParameters {
         let open = self.t_ras.max(self.t_rcd_read).max(self.t_rcd_write);
         let least = u64::from(self.ranks) * 2 * (self.t_rfc + open + self.t_rp);
         if self.t_refi != 0 && self.t_refi < least {
-            let reason =
-                format!("it is 0, or at least {least} = 2 ranks (tRFC + max(tRAS, tRCD) + tRP)");
+            let reason = format!(
+                "it is 0, or at least {least} = 2 × ranks × (tRFC + max(tRAS, tRCD) + tRP)"
+            );
             return bad("tREFI", self.t_refi, reason);
         }
         Ok(())
@@ -380,8 +396,13 @@ impl DramParameters {
 
     /// Returns the size of the memory in bytes.
     pub fn bytes(&self) -> u64 {
-        let banks = u64::from(self.channels) * u64::from(self.banks());
-        banks * u64::from(self.rows) * u64::from(self.columns) * LINE_BYTES
+        let parts = [self.channels, self.banks(), self.rows, self.columns];
+        // Parameters from a user that have not been checked may describe more than 64 bits address.
+        let lines = parts
+            .into_iter()
+            .map(u64::from)
+            .fold(1, u64::saturating_mul);
+        lines.saturating_mul(LINE_BYTES)
     }
 
     /// Returns the maximum number of bytes that all channels carry per nanosecond: GB/s.
@@ -432,6 +453,11 @@ mod tests {
         assert!(error(|one| one.t_ck_ps = 0).contains("tCK"));
         assert!(error(|one| one.command_queue = 0).contains("cmd_queue_size"));
         assert!(error(|one| one.ranks = 1 << 31).contains("ranks"));
+        let huge = error(|one| {
+            (one.channels, one.groups) = (1024, 64);
+            (one.rows, one.columns) = (1 << 24, 1 << 16);
+        });
+        assert!(huge.contains("rows") && huge.contains("at most 1152921504606846976 bytes"));
     }
 
     #[test]
@@ -501,9 +527,19 @@ mod tests {
                 .contains("tCCD_S, which is 4")
         );
         assert!(
+            check(&[("tCCD_L_WR", "3")])
+                .unwrap_err()
+                .contains("tCCD_L_WR cannot be 3")
+        );
+        assert!(
             check(&[("tREFI", "600")])
                 .unwrap_err()
-                .contains("or at least 1268")
+                .contains("or at least 1268 = 2 × ranks × (tRFC + max(tRAS, tRCD) + tRP)")
+        );
+        assert!(
+            check(&[("tREFI", "600"), ("ranks", "2")])
+                .unwrap_err()
+                .contains("or at least 2536")
         );
         assert_eq!(check(&[("tREFI", "1268")]), Ok(()));
         // The row of a request would be closed by each refresh before it can be read.

@@ -65,6 +65,11 @@ impl<R: BufRead> DramTrace<R> {
         }
     }
 
+    /// Returns the number of the line that was read last, from 1; 0 before the first.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
     fn read(&mut self) -> Option<Result<DramRequest, DramError>> {
         loop {
             self.buffer.clear();
@@ -206,6 +211,16 @@ mod tests {
         assert_eq!(read.address, u64::MAX);
         assert_eq!(read.access, DramAccess::Write);
         assert_eq!(read.picoseconds, u64::MAX);
+    }
+
+    #[test]
+    fn the_line_of_the_last_request_is_known() {
+        let mut trace = DramTrace::new("1 READ 0\n\n2 READ 0\n".as_bytes());
+        assert_eq!(trace.line(), 0);
+        assert!(trace.next().unwrap().is_ok());
+        assert_eq!(trace.line(), 1);
+        assert!(trace.next().unwrap().is_ok());
+        assert_eq!(trace.line(), 3);
     }
 
     #[test]

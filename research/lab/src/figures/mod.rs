@@ -8,6 +8,8 @@ mod adm;
 mod chime;
 mod claim;
 mod dcart;
+#[cfg(test)]
+mod fidelity;
 mod job;
 mod page;
 mod paper;

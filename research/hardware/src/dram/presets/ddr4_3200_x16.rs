@@ -28,6 +28,7 @@ pub(super) const PARAMETERS: DramParameters = DramParameters {
     t_faw: 48,
     t_ccd_s: 4,
     t_ccd_l: 8,
+    t_ccd_l_write: 8,
     t_rtp: 12,
     t_wr: 24,
     t_wtr_s: 4,

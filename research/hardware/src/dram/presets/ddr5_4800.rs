@@ -4,8 +4,8 @@ use crate::dram::{Currents, DramPagePolicy, DramParameters};
 
 pub(super) const PARAMETERS: DramParameters = DramParameters {
     name: "ddr5-4800",
-    source: "JESD79-5, speed bin 4800B, 16 Gb x8; tFAW, tRTRS and currents: assumed, as in \
-             generic sets",
+    source: "JESD79-5, speed bin 4800B, 16 Gb x8; tRTRS and currents: assumed, as in generic \
+             sets",
 
     channels: 2,
     ranks: 1,
@@ -26,15 +26,16 @@ pub(super) const PARAMETERS: DramParameters = DramParameters {
     t_ras: 77,
     t_rrd_s: 8,
     t_rrd_l: 12,
-    t_faw: 49,
+    t_faw: 32,
     t_ccd_s: 8,
     t_ccd_l: 12,
+    t_ccd_l_write: 24,
     t_rtp: 18,
     t_wr: 72,
     t_wtr_s: 6,
     t_wtr_l: 24,
     t_rtrs: 2,
-    t_rfc: 709,
+    t_rfc: 708,
     t_refi: 9375,
 
     currents: Currents {

@@ -4,7 +4,8 @@ use crate::dram::{Currents, DramPagePolicy, DramParameters};
 
 pub(super) const PARAMETERS: DramParameters = DramParameters {
     name: "hbm1",
-    source: "DRAMsim3, HBM1_4Gb_x128.ini; tRTP and tRTRS, which it lacks: DRAMsim3's defaults",
+    source: "DRAMsim3, HBM1_4Gb_x128.ini, with its tRTP within a group, which DRAMsim3 does not \
+             read; tRTRS, which it lacks: DRAMsim3's default",
 
     channels: 8,
     ranks: 1,
@@ -28,7 +29,8 @@ pub(super) const PARAMETERS: DramParameters = DramParameters {
     t_faw: 15,
     t_ccd_s: 1,
     t_ccd_l: 1,
-    t_rtp: 5,
+    t_ccd_l_write: 1,
+    t_rtp: 3,
     t_wr: 8,
     t_wtr_s: 3,
     t_wtr_l: 4,

@@ -28,6 +28,7 @@ pub(super) const PARAMETERS: DramParameters = DramParameters {
     t_faw: 30,
     t_ccd_s: 1,
     t_ccd_l: 2,
+    t_ccd_l_write: 2,
     t_rtp: 5,
     t_wr: 16,
     t_wtr_s: 6,

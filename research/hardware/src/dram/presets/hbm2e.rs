@@ -32,6 +32,7 @@ pub(super) const PARAMETERS: DramParameters = DramParameters {
     t_faw: 26,
     t_ccd_s: 4,
     t_ccd_l: 8,
+    t_ccd_l_write: 8,
     t_rtp: 8,
     t_wr: 26,
     t_wtr_s: 10,

@@ -31,6 +31,7 @@ pub(super) const PARAMETERS: DramParameters = DramParameters {
     t_faw: 24,
     t_ccd_s: 4,
     t_ccd_l: 8,
+    t_ccd_l_write: 8,
     t_rtp: 9,
     t_wr: 33,
     t_wtr_s: 7,

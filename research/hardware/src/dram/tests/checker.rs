@@ -110,7 +110,8 @@ fn gap(parameters: &DramParameters, before: DramCommandRecord, after: DramComman
             match (is_read(one), is_read(other)) {
                 (true, false) => p.cl + p.burst + p.t_rtrs - p.cwl,
                 (false, true) => p.cwl + p.burst + by_group(p.t_wtr_l, p.t_wtr_s),
-                _ => p.burst.max(by_group(p.t_ccd_l, p.t_ccd_s)),
+                (true, true) => p.burst.max(by_group(p.t_ccd_l, p.t_ccd_s)),
+                (false, false) => p.burst.max(by_group(p.t_ccd_l_write, p.t_ccd_s)),
             }
         }
         // Other ranks: see `buses`.
@@ -216,6 +217,8 @@ pub(super) fn raised(parameters: &DramParameters) -> Vec<(&'static str, DramPara
     ];
     if parameters.page == DramPagePolicy::Open {
         list.push(("tRAS", |p| p.t_ras += 1));
+        // Writes that close their rows are farther apart.
+        list.push(("tCCD_L_WR", |p| p.t_ccd_l_write += 1));
     }
     let raise = |(name, change): (&'static str, Raise)| {
         let mut raised = parameters.clone();

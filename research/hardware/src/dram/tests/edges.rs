@@ -24,6 +24,7 @@ fn distinct() -> DramParameters {
         ("tFAW", "47"),
         ("tCCD_S", "5"),
         ("tCCD_L", "8"),
+        ("tCCD_L_WR", "10"),
         ("tRTP", "13"),
         ("tWR", "25"),
         ("tWTR_S", "3"),
@@ -130,8 +131,8 @@ fn columns_share_the_bus() {
         edge((read, 0), (Read, 4), 4 + 2);
     }
     for write in [Write, WriteAndPrecharge] {
-        edge((Write, 0), (write, 0), 8);
-        edge((write, 0), (Write, 1), 8);
+        edge((Write, 0), (write, 0), 10);
+        edge((write, 0), (Write, 1), 10);
         edge((write, 0), (Write, 2), 5);
         edge((write, 0), (Write, 4), 4);
     }

@@ -117,7 +117,7 @@ fn a_time_that_no_memory_reaches_is_refused() {
     parameters.set("tCK", "0.001").unwrap();
     parameters.set("burst", "10000000").unwrap();
     let memory = DramMemory::new(parameters).unwrap();
-    let mut replay = Replay::new(memory, DramReplayPace::Closed);
+    let mut replay = Replay::new(memory, DramReplayPace::Closed { think: 0 });
     let mut send = |picoseconds| {
         replay.send(&DramRequest {
             address: 0,
@@ -255,7 +255,7 @@ fn at_most_so_many_enter_at_a_clock_and_a_closed_pace_waits() {
     let one = pace(DramReplayPace::Open { per_clock: 1 });
     let four = pace(DramReplayPace::Open { per_clock: 4 });
     assert!(mean(one) < mean(four));
-    let closed = pace(DramReplayPace::Closed);
+    let closed = pace(DramReplayPace::Closed { think: 0 });
     assert_eq!(mean(closed), 49.0);
     assert_eq!(closed.time_us, 4.0 * 49.0 * 0.625 / 1000.0);
 }

@@ -1,10 +1,13 @@
-//! Tests in four layers: the edges of each constraint, sequences of commands, closed forms, and
-//! random traffic, whose commands a separate checker judges.
+//! Tests in layers: the edges of each constraint, sequences of commands, closed forms, and random
+//! traffic, whose commands a separate checker judges. Presets are compared with published tables,
+//! and runs with published results of an independent simulator.
 
 mod checker;
 mod edges;
 mod forms;
+mod ramulator;
 mod sequences;
+mod standards;
 mod traffic;
 
 use super::channel::{Channel, DramCommandObserver, DramCommandRecord};

@@ -5,10 +5,10 @@ use super::checker::{check, raised};
 use super::*;
 
 /// A reproducible sequence of numbers: xorshift.
-struct XorshiftNumbers(u64);
+pub(super) struct XorshiftNumbers(pub(super) u64);
 
 impl XorshiftNumbers {
-    fn next(&mut self, below: u64) -> u64 {
+    pub(super) fn next(&mut self, below: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -131,7 +131,7 @@ fn runs_repeat_and_lose_nothing() {
         let trace = trace(&parameters, 3000, 77);
         for pace in [
             DramReplayPace::Open { per_clock: 2 },
-            DramReplayPace::Closed,
+            DramReplayPace::Closed { think: 0 },
         ] {
             let report = replay(&parameters, pace, &trace);
             assert_eq!(report, replay(&parameters, pace, &trace));
