@@ -58,7 +58,7 @@ const KNOBS: [Knob; 16] = [
         counts(&mut knobs.pulse.translate_cycles, factor)
     }),
     ("scheduler", |knobs, factor| {
-        // A cycle is the least time, so half of it is zero.
+        // Cycles are whole, so half of three is one.
         let cycles = knobs.pulse.schedule_cycles as f64 * factor;
         knobs.pulse.schedule_cycles = cycles.floor() as u64;
     }),
