@@ -17,6 +17,7 @@ use nearfield_hardware::accelerator::{cores, paging, rack};
 const NODES: usize = 4;
 
 pub(super) const CACHE_BASED: &str = "cache-based";
+pub(super) const CACHE_RPC: &str = "Cache+RPC";
 /// The same system with the slower faults of figure 2a.
 const NETWORK_SWAP: &str = "cache-based, faults of 2a";
 
@@ -31,7 +32,7 @@ struct PulseContender {
 /// Returns the paper's Cache+RPC, which has a TCP stack in user space.
 fn cache_rpc() -> PulseContender {
     PulseContender {
-        name: "Cache+RPC",
+        name: CACHE_RPC,
         system: Some(MemoryNodeHardware::Cores(cores::CoresParameters {
             // *Assumed*: 3 µs in place of half a microsecond of the server's software.
             receive: VirtualTime::from_nanoseconds(3000),
@@ -118,7 +119,7 @@ fn of_application(
     let job = |contender: PulseContender| {
         let (own, figures) = (scale.clone(), wanted.to_vec());
         let title = format!("{} of {}", application.name(), contender.name);
-        let most = if contender.name == "Cache+RPC" {
+        let most = if contender.name == CACHE_RPC {
             1
         } else {
             NODES
