@@ -96,6 +96,21 @@ impl PulseApplication {
     }
 }
 
+impl PulseApplication {
+    /// Returns the share of accesses that the artifact's model finds in the caller's cache, if it
+    /// has one for this load: with Zipf's distribution. For the time series it has the share of
+    /// single nodes, which says nothing about pages of adjacent leaves.
+    pub(super) fn published_hit_rate(self) -> Option<f64> {
+        match self {
+            PulseApplication::WebService { choice, .. }
+            | PulseApplication::WiredTiger { choice, .. } => {
+                (choice == PulseKeyDistribution::Zipf).then_some(0.2)
+            }
+            PulseApplication::BtrDb { .. } | PulseApplication::List { .. } => None,
+        }
+    }
+}
+
 /// The data of any application, behind one type.
 pub(super) enum AnyData {
     HashTable(PulseHashTable),

@@ -35,6 +35,7 @@ const LATENCY: &str = "latency";
 const THROUGHPUT: &str = "throughput";
 const MEMORY: &str = "bandwidth of memory";
 const WIRE: &str = "bandwidth of the callers' wire";
+const HITS: &str = "counted hits of pages";
 const AREA: &str = "area of the paper's card";
 const JOULES: &str = "energy of a request";
 
@@ -110,6 +111,12 @@ pub(super) const CLAIMS: &[ClaimTemplate] = claims! {
     "pulse.cache-based.series" (Some(1.0), "x") @at_least Computed(cache_and_series) =>
         "the cache-based system is better for the time series: its slowdown for the other \
          applications, the least, relative to that for the series, the most";
+    "pulse.hits.webservice" (Some(20.0), "%")
+        Least(heights("a2", CACHE_BASED, &[]).quantity(HITS).in_panel(WEB_SERVICE).at(1.0)) =>
+        "pages that a cache of 2 GB has, by our count; the figures have the artifact's share";
+    "pulse.hits.wiredtiger" (Some(20.0), "%")
+        Least(heights("a2", CACHE_BASED, &[]).quantity(HITS).in_panel(WIRED_TIGER).at(1.0)) =>
+        "the same for the ordered table";
     "pulse.latency.rpc" (Some(1.0), "x") @at_least Least(RPC_LATENCY) =>
         "RPC has the lower latency on one node: pulse's relative to RPC's, the least";
     "pulse.throughput.rpc" (Some(1.0), "x") Least(RPC_THROUGHPUT) =>
