@@ -4,7 +4,7 @@
 //!
 //! Claims marked `calibrated` are decided by inputs of the model. All others are predictions.
 
-use super::cxl::FOUR;
+use super::cxl::{FOUR, FOUR_BY_FORMULA};
 use super::systems::{CACHE_BASED, CACHE_RPC};
 use crate::figures::claim::ClaimQuery::{Computed, Greatest, Least};
 use crate::figures::claim::{
@@ -77,10 +77,19 @@ const fn bandwidth(
     shares
 }
 
-/// Returns the factor by which pulse reduces the slowdown by CXL on four nodes.
-const fn cxl(alone: &'static str, with_pulse: &'static [&'static str]) -> PointQuery {
-    heights("12", alone, with_pulse).in_panel(FOUR)
+/// Returns the factor by which pulse reduces the slowdown by CXL, in a panel.
+const fn cxl(
+    panel: &'static str,
+    alone: &'static str,
+    with_pulse: &'static [&'static str],
+) -> PointQuery {
+    heights("12", alone, with_pulse).in_panel(panel)
 }
+
+const WEB_CXL: &str = "WebService, CXL";
+const WEB_PULSE: &[&str] = &["WebService, CXL and pulse"];
+const TABLE_CXL: &str = "WiredTiger, CXL";
+const TABLE_PULSE: &[&str] = &["WiredTiger, CXL and pulse"];
 
 /// Returns the crossings of an application in slabs of this many KiB.
 const fn crossings(application: &'static str, slab: f64) -> PointQuery {
@@ -226,12 +235,15 @@ pub(super) const CLAIMS: &[ClaimTemplate] = claims! {
         "the same with 8 GB for the ordered table";
     "pulse.swapped.btrdb.8" (Some(85.4), "%") Least(swapped("BTrDB", 8.0)) =>
         "the same with 8 GB for the time series";
-    "pulse.cxl.webservice" (Some(4.7), "x") @calibrated
-        Least(cxl("WebService, CXL", &["WebService, CXL and pulse"])) =>
-        "with CXL on four nodes, the factor by which pulse reduces the slowdown: the artifact's \
-         formula with its inputs";
-    "pulse.cxl.wiredtiger" (Some(3.0), "x") @calibrated
-        Least(cxl("WiredTiger, CXL", &["WiredTiger, CXL and pulse"])) =>
+    "pulse.cxl.webservice" (Some(4.7), "x") Least(cxl(FOUR, WEB_CXL, WEB_PULSE)) =>
+        "with CXL on four nodes, the factor by which pulse reduces the slowdown, from a trace";
+    "pulse.cxl.wiredtiger" (Some(3.0), "x") Least(cxl(FOUR, TABLE_CXL, TABLE_PULSE)) =>
+        "the same for the ordered table";
+    "pulse.cxl.webservice.formula" (Some(4.7), "x") @calibrated
+        Least(cxl(FOUR_BY_FORMULA, WEB_CXL, WEB_PULSE)) =>
+        "the same by the artifact's formula with its inputs";
+    "pulse.cxl.wiredtiger.formula" (Some(3.0), "x") @calibrated
+        Least(cxl(FOUR_BY_FORMULA, TABLE_CXL, TABLE_PULSE)) =>
         "the same for the ordered table";
     "pulse.crossings.wiredtiger" (Some(13.3), "a request")
         Least(crossings(WIRED_TIGER, 1048576.0)) =>
