@@ -263,9 +263,9 @@ pub(super) const CLAIMS: &[ClaimTemplate] = claims! {
     "pulse.pattern" (Some(1.0), "x") @at_least
         Least(heights("a3a", "Zipf, cache", &["uniform, cache"]).quantity(THROUGHPUT)) =>
         "a cache at the caller helps with Zipf's distribution: throughput relative to uniform keys";
-    "pulse.changes" (Some(1.0), "x") @at_least @calibrated
+    "pulse.changes" (Some(1.0), "x") @at_least
         Least(heights("a3b", "regions requested", &["regions in the request"]).at(100.0)) =>
-        "writes without regions for new nodes take longer: two round trips each, from a formula";
+        "writes without regions for new nodes take longer, by two round trips each";
     "pulse.lengths" (Some(2.0), "x") Computed(linear) =>
         "latency is linear in a list's length: what 256 nodes add to 256, over what 128 add to 128";
     "pulse.pipelines" (Some(4.0), "pipelines") @at_most Computed(pipelines) =>
