@@ -3,6 +3,7 @@
 use crate::executor::{Interpreter, TraversalWorkspace};
 use crate::program::TraversalProgram;
 use crate::traversal::{TraversalMemory, TraversalOutcome, TraversalQuery, TraversalStatus};
+use crate::wire::length_without_zeros;
 use nearfield_hardware::accelerator::{
     DepartureReason, HardwareTraversal, Iteration, MemorySpan, TranslationRefusal, Verdict,
 };
@@ -135,6 +136,12 @@ impl<M: TraversalMemory> OffloadedQuery<M> {
         }
     }
 
+    /// Returns the bytes of its scratchpad in a packet. As in a datagram, zeros at the end are left
+    /// out.
+    fn scratchpad_bytes(&self) -> usize {
+        length_without_zeros(&self.workspace.scratchpad)
+    }
+
     /// Continues at the next node, because all of the iteration has taken effect.
     fn advance(&mut self) {
         self.before = None;
@@ -254,13 +261,13 @@ impl<M: TraversalMemory> HardwareTraversal for OffloadedQuery<M> {
 
     fn request_bytes(&self) -> u32 {
         // Memory nodes know the program by its hash. (In the paper its code travels, section 4.1.)
-        (HASH_BYTES + self.workspace.scratchpad.len()) as u32
+        (HASH_BYTES + self.scratchpad_bytes()) as u32
     }
 
     fn reply_bytes(&self) -> u32 {
         match self.at_object {
             Some(object) => object.bytes,
-            None => self.workspace.scratchpad.len() as u32,
+            None => self.scratchpad_bytes() as u32,
         }
     }
 }

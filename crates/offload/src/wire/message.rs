@@ -286,7 +286,7 @@ impl OffloadMessage {
 }
 
 /// Returns the length of bytes without the zeros at their end.
-fn length_without_zeros(bytes: &[u8]) -> usize {
+pub(crate) fn length_without_zeros(bytes: &[u8]) -> usize {
     /// Number of bytes that are compared at once.
     const PART: usize = 64;
     // Most of a large scratchpad is zero often, so its end is searched in parts.

@@ -8,6 +8,8 @@ mod place;
 pub use announcement::{ANNOUNCED_MAX, Announcement};
 pub use key::{AuthenticationKey, KeyError};
 pub(crate) use message::count_hop;
+#[cfg(feature = "model")]
+pub(crate) use message::length_without_zeros;
 pub use message::{
     DATAGRAM_BYTES_MAX, DatagramFields, HEADER_BYTES, MessageError, OffloadMessage,
     OffloadMessageKind,

@@ -6,8 +6,8 @@ use crate::random_program;
 use nearfield_hardware::VirtualTime;
 use nearfield_hardware::accelerator::pulse::{PulseAccelerator, PulseDesign, PulseParameters};
 use nearfield_hardware::accelerator::{
-    MemorySpan, RackNode, TranslationPermission, TranslationRange, TranslationRefusal,
-    TranslationTable,
+    HardwareTraversal, MemorySpan, RackNode, TranslationPermission, TranslationRange,
+    TranslationRefusal, TranslationTable,
 };
 use nearfield_offload::isa::{
     AluOperation, BpfCode, Instruction, Operand, Register, Width, assemble, disassemble,
@@ -318,6 +318,19 @@ fn a_limit_of_no_iterations_has_no_effect() {
         let bytes = memory.bytes.borrow().clone();
         assert_eq!((outcomes, bytes), by_interpreter(&case));
     }
+}
+
+/// The model's packets have the length of datagrams, which leave out zeros at the end.
+#[test]
+fn packets_leave_out_the_zeros_at_the_end_of_a_scratchpad() {
+    let code = assemble("mov r0, 0\nexit").unwrap();
+    let program = TraversalProgram::verify(code, Declaration::scratchpad(1024)).unwrap();
+    let query = TraversalQuery::new(&Arc::new(program), BASE, &[7, 0, 9]);
+    let memory = Rc::new((1..40).find_map(case).unwrap().memory);
+    let offloaded = OffloadedQuery::new(&query, &memory, 1);
+    // The hash of the program, two words, and the low byte of the third.
+    assert_eq!(offloaded.request_bytes(), 8 + 17);
+    assert_eq!(offloaded.reply_bytes(), 17);
 }
 
 /// A canary: the test notices a model that executes another constant.

@@ -1,6 +1,7 @@
 //! Pulse's study of memory that is attached by CXL (section 7): the slowdown of traversals compared
-//! with local DRAM, without and with accelerators. Formulas, without bandwidth and waits. Source of
-//! formulas and constants: the model in the paper's published artifact.
+//! with local DRAM, without and with accelerators, without bandwidth and waits. It is computed from
+//! the accesses of traversals, and from their means as in the model of the paper's published
+//! artifact. That model is the source of the constants.
 
 /// Times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,8 +29,17 @@ pub struct CxlWorkload {
     pub crossings: f64,
 }
 
+/// An access of a traversal to a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CxlAccess {
+    /// True if the caller's cache has the node.
+    pub is_cached: bool,
+    /// True if the node is on another memory node than the one before it.
+    pub crosses: bool,
+}
+
 /// The times of a traversal in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CxlTimes {
     /// Time in local DRAM.
     pub dram: f64,
@@ -81,9 +91,86 @@ impl CxlParameters {
     }
 }
 
+impl CxlParameters {
+    /// Returns the times of a traversal with these accesses. The caller walks cached nodes. With
+    /// accelerators the first other node takes the rest of the traversal there.
+    pub fn times_of(&self, accesses: &[CxlAccess]) -> CxlTimes {
+        let mut times = CxlTimes::default();
+        let mut is_away = false;
+        for access in accesses {
+            let CxlAccess { is_cached, crosses } = *access;
+            let hops = 1.0 + f64::from(u8::from(crosses));
+            let (dram, cxl) = match is_cached {
+                true => (self.cache, self.cache),
+                false => (self.dram, self.cxl * hops),
+            };
+            times.dram += dram + self.processor_logic;
+            times.cxl += cxl + self.processor_logic;
+            if is_cached && !is_away {
+                times.pulse += self.cache + self.processor_logic;
+                continue;
+            }
+            // Moving on from another memory node takes half an access, leaving the caller a whole
+            // one.
+            times.pulse += match (is_away, crosses) {
+                (false, _) => self.cxl,
+                (true, true) => self.cxl / 2.0,
+                (true, false) => 0.0,
+            };
+            times.pulse += self.dram + self.accelerator_logic;
+            is_away = true;
+        }
+        times
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Traversals without and with all nodes in the cache have the times of the formulas.
+    #[test]
+    fn accesses_agree_with_the_formulas() {
+        for (is_cached, hit_rate) in [(false, 0.0), (true, 1.0)] {
+            let mut accesses = [CxlAccess {
+                is_cached,
+                crosses: false,
+            }; 25];
+            let nodes = 25.0;
+            for crossings in [0_u8, 5] {
+                // The first node is not on another node than one before it.
+                for access in &mut accesses[1..=usize::from(crossings)] {
+                    access.crosses = true;
+                }
+                let load = CxlWorkload {
+                    nodes,
+                    hit_rate,
+                    crossings: crossings.into(),
+                };
+                let formula = CxlParameters::PAPER.times(&load);
+                let own = CxlParameters::PAPER.times_of(&accesses);
+                for (own, formula) in [
+                    (own.dram, formula.dram),
+                    (own.cxl, formula.cxl),
+                    (own.pulse, formula.pulse),
+                ] {
+                    assert!((own - formula).abs() < 1e-6, "{load:?}: {own} {formula}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_cached_start_is_walked_by_the_caller() {
+        let [cached, other] = [true, false].map(|is_cached| CxlAccess {
+            is_cached,
+            crosses: false,
+        });
+        let times = CxlParameters::PAPER.times_of(&[cached, other, cached]);
+        // An access of the caller, then two of the accelerator.
+        assert_eq!(times.pulse, 12.0 + 300.0 + 2.0 * 57.0);
+        assert_eq!(times.cxl, 12.0 + 302.0 + 12.0);
+    }
 
     /// The slowdowns compared with DRAM, without and with accelerators, equal those that the
     /// artifact plots.

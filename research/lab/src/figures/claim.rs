@@ -1,6 +1,6 @@
 //! Claims of papers and goals of this project, compared with the results.
 
-use super::row::{PaperClaim, Quantity, Row};
+use super::row::{ClaimBasis, ClaimDirection, PaperClaim, Quantity, Row};
 use crate::report::NumberOrigin;
 
 /// A claim before any run, with the query that computes our number.
@@ -10,21 +10,49 @@ pub(super) struct ClaimTemplate {
     pub paper: Option<f64>,
     pub unit: &'static str,
     pub origin: NumberOrigin,
+    pub direction: ClaimDirection,
+    pub basis: ClaimBasis,
     pub query: ClaimQuery,
 }
 
+impl ClaimTemplate {
+    /// Makes the paper's number a lower bound.
+    pub(super) const fn at_least(mut self) -> ClaimTemplate {
+        self.direction = ClaimDirection::AtLeast;
+        self
+    }
+
+    /// Makes the paper's number an upper bound.
+    pub(super) const fn at_most(mut self) -> ClaimTemplate {
+        self.direction = ClaimDirection::AtMost;
+        self
+    }
+
+    /// Marks a number that an input of the model decides.
+    pub(super) const fn calibrated(mut self) -> ClaimTemplate {
+        self.basis = ClaimBasis::Calibrated;
+        self
+    }
+}
+
 /// Creates a table of claims: a name, the paper's number with its unit, the origin of our number
-/// unless it is modelled, the query of our number, and the text.
+/// unless it is modelled, marks (`@at_least`, `@at_most`, `@calibrated`), the query of our number,
+/// and the text.
 macro_rules! claims {
-    ($($id:literal ($paper:expr, $unit:literal $(, $kind:ident)?) $query:expr => $text:expr;)*) => {
+    ($(
+        $id:literal ($paper:expr, $unit:literal $(, $kind:ident)?) $(@ $mark:ident)*
+        $query:expr => $text:expr;
+    )*) => {
         &[$(ClaimTemplate {
             id: $id,
             text: $text,
             paper: $paper,
             unit: $unit,
             origin: claims!(@origin $($kind)?),
+            direction: $crate::figures::row::ClaimDirection::Equal,
+            basis: $crate::figures::row::ClaimBasis::Predicted,
             query: $query,
-        }),*]
+        }$(.$mark())*),*]
     };
     (@origin) => { crate::report::NumberOrigin::Modelled };
     (@origin $origin:ident) => { crate::report::NumberOrigin::$origin };
@@ -255,6 +283,8 @@ pub(super) fn evaluate(claims: &[ClaimTemplate], rows: &[Row]) -> Vec<PaperClaim
         ours: claim.query.value(rows),
         unit: claim.unit.to_owned(),
         kind: claim.origin,
+        direction: claim.direction,
+        basis: claim.basis,
     };
     claims.iter().map(claim).collect()
 }

@@ -34,8 +34,8 @@ pub use pulse::PulseScale;
 pub use radar::{RadarScale, skip_list};
 pub use report::FigureReport;
 pub use row::{
-    FigurePoint, MissingFigurePoint, ModuleSystemModel, ModuleWorkCounts, NetworkModel, PaperClaim,
-    Quantity, Row,
+    ClaimBasis, ClaimDirection, FigurePoint, MissingFigurePoint, ModuleSystemModel,
+    ModuleWorkCounts, NetworkModel, PaperClaim, Quantity, Row,
 };
 pub use scale::PaperScale;
 pub use session::{FigureRequest, FigureSession};

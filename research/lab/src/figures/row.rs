@@ -315,6 +315,69 @@ pub struct PaperClaim {
     pub unit: String,
     /// The kind of our number: modelled, measured or counted.
     pub kind: NumberOrigin,
+    /// The direction of the paper's number.
+    pub direction: ClaimDirection,
+    /// The way in which our number came about.
+    pub basis: ClaimBasis,
+}
+
+/// The direction of a paper's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClaimDirection {
+    /// The paper has this number.
+    Equal,
+    /// The paper has this number or more.
+    AtLeast,
+    /// The paper has this number or less.
+    AtMost,
+}
+
+/// The way in which a number of ours came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClaimBasis {
+    /// It follows from parameters that were chosen without it.
+    Predicted,
+    /// A parameter was chosen so that it comes close, or it restates an assumed parameter. Its
+    /// agreement is no evidence.
+    Calibrated,
+}
+
+/// The greatest relative difference from a paper's number that counts as agreement.
+const TOLERANCE: f64 = 0.1;
+
+impl PaperClaim {
+    /// Returns true if our number agrees with the paper's: within a tenth, or in its direction.
+    /// Returns `None` if one of them is missing.
+    ///
+    /// ```
+    /// use nearfield_lab::figures::{ClaimBasis, ClaimDirection, PaperClaim};
+    /// use nearfield_lab::report::NumberOrigin;
+    /// let mut claim = PaperClaim {
+    ///     id: "paper.speed".to_owned(),
+    ///     text: "one is twice as fast as the other".to_owned(),
+    ///     paper: Some(2.0),
+    ///     ours: Some(2.5),
+    ///     unit: "x".to_owned(),
+    ///     kind: NumberOrigin::Modelled,
+    ///     direction: ClaimDirection::Equal,
+    ///     basis: ClaimBasis::Predicted,
+    /// };
+    /// assert_eq!(claim.agrees(), Some(false));
+    /// claim.direction = ClaimDirection::AtLeast;
+    /// assert_eq!(claim.agrees(), Some(true));
+    /// claim.ours = None;
+    /// assert_eq!(claim.agrees(), None);
+    /// ```
+    pub fn agrees(&self) -> Option<bool> {
+        let (paper, ours) = self.paper.zip(self.ours)?;
+        Some(match self.direction {
+            ClaimDirection::Equal => (ours - paper).abs() <= TOLERANCE * paper.abs(),
+            ClaimDirection::AtLeast => ours >= paper,
+            ClaimDirection::AtMost => ours <= paper,
+        })
+    }
 }
 
 /// A point that is missing in a figure, and the reason.

@@ -2,7 +2,7 @@
 
 use super::paper::Title;
 use super::report::FigureReport;
-use super::row::{MissingFigurePoint, PaperClaim, Row};
+use super::row::{ClaimBasis, ClaimDirection, MissingFigurePoint, PaperClaim, Row};
 use crate::text::rate;
 
 /// Formats the figure's name and title.
@@ -151,23 +151,94 @@ fn micros(nanoseconds: u64) -> String {
     rate(nanoseconds as f64 / 1e3)
 }
 
-/// Formats the claims of the paper and our results.
+/// Formats the claims of the paper and our results: first predictions, then what the model was
+/// fitted to.
 pub(super) fn claims(report: &FigureReport) -> String {
+    let of = |basis: ClaimBasis| {
+        let claims = report.claims.iter().filter(|claim| claim.basis == basis);
+        claims.collect::<Vec<&PaperClaim>>()
+    };
+    let calibrated = of(ClaimBasis::Calibrated);
+    let mut text = claim_table(&of(ClaimBasis::Predicted));
+    if !calibrated.is_empty() {
+        text += "calibrated: inputs of the model decide these, so their agreement is no evidence\n";
+        text += &claim_table(&calibrated);
+    }
+    text
+}
+
+fn claim_table(claims: &[&PaperClaim]) -> String {
     let number = |value: Option<f64>, unit: &str| match value {
-        Some(value) if unit == "x" => format!("{value:.2}x"),
-        Some(value) => format!("{value:.1} {unit}"),
+        Some(value) if unit == "x" => format!("{}x", three_digits(value)),
+        Some(value) => format!("{} {unit}", three_digits(value)),
         None => "–".to_owned(),
     };
-    let header = ["claim", "paper", "here", "kind", "text"];
-    let rows = report.claims.iter().map(|claim| {
+    let header = ["claim", "paper", "here", "agrees", "kind", "text"];
+    let rows = claims.iter().map(|claim| {
         let PaperClaim { id, text, unit, .. } = claim;
+        let bound = match claim.direction {
+            ClaimDirection::AtLeast if claim.paper.is_some() => "≥ ",
+            ClaimDirection::AtMost if claim.paper.is_some() => "≤ ",
+            _ => "",
+        };
+        let agrees = match claim.agrees() {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "–",
+        };
         vec![
             id.clone(),
-            number(claim.paper, unit),
+            format!("{bound}{}", number(claim.paper, unit)),
             number(claim.ours, unit),
+            agrees.to_owned(),
             claim.kind.name().to_owned(),
             text.clone(),
         ]
     });
     format!("{}\n", crate::report::table(&header, 1..1, rows))
+}
+
+/// Formats a number with three digits, and at most three decimals.
+fn three_digits(number: f64) -> String {
+    let decimals = match number.abs() {
+        100.0.. => 0,
+        10.0.. => 1,
+        1.0.. => 2,
+        _ => 3,
+    };
+    format!("{number:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_claims_have_three_digits() {
+        let numbers = [0.4864, 1.044, 47.93, 168.14, -4.6, 0.0].map(three_digits);
+        assert_eq!(numbers, ["0.486", "1.04", "47.9", "168", "-4.60", "0.000"]);
+    }
+
+    #[test]
+    fn claims_show_their_direction_and_their_agreement() {
+        let claim = PaperClaim {
+            id: "paper.speed".to_owned(),
+            text: "faster".to_owned(),
+            paper: Some(1.0),
+            ours: Some(0.986),
+            unit: "x".to_owned(),
+            kind: crate::report::NumberOrigin::Modelled,
+            direction: ClaimDirection::AtLeast,
+            basis: ClaimBasis::Predicted,
+        };
+        let text = claim_table(&[&claim]);
+        for part in ["≥ 1.00x", "0.986x", " no ", "modelled"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let equal = PaperClaim {
+            direction: ClaimDirection::Equal,
+            ..claim
+        };
+        assert!(claim_table(&[&equal]).contains(" yes "));
+    }
 }

@@ -102,7 +102,16 @@ fn of_the_schema(report: &FigureReport) {
     assert_eq!(row["kind"], "modelled");
     let claim = json["claims"][0].as_object().unwrap();
     let fields: BTreeSet<&str> = claim.keys().map(String::as_str).collect();
-    let stated = ["id", "text", "paper", "ours", "unit", "kind"];
+    let stated = [
+        "id",
+        "text",
+        "paper",
+        "ours",
+        "unit",
+        "kind",
+        "direction",
+        "basis",
+    ];
     assert_eq!(fields, BTreeSet::from(stated));
     assert_eq!(
         &serde_json::from_value::<FigureReport>(json).unwrap(),

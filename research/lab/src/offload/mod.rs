@@ -10,7 +10,7 @@ mod pool_aggregate;
 mod structures;
 
 use crate::clock::thread_cpu_time;
-use crate::figures::PaperClaim;
+use crate::figures::{ClaimBasis, ClaimDirection, PaperClaim};
 use crate::harness::{Completion, Interrupt, MeasurementSample, in_turns};
 use crate::report::{NumberOrigin, ReportRow};
 pub use applications::{
@@ -99,6 +99,8 @@ fn claim(id: &str, text: &str, ours: Option<f64>) -> PaperClaim {
         ours,
         unit: "x".to_owned(),
         kind: NumberOrigin::Measured,
+        direction: ClaimDirection::Equal,
+        basis: ClaimBasis::Predicted,
     }
 }
 

@@ -33,6 +33,8 @@ pub struct PulseAccelerator<T> {
     to_burst: Vec<usize>,
     memory_busy: Vec<bool>,
     channel_busy: Vec<bool>,
+    /// True while a burst passes the interconnect that all channels share.
+    interconnect_busy: bool,
     logic: Vec<PulseLogicPipeline>,
     usage: PulseUsage,
 }
@@ -128,6 +130,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
             to_burst: Vec::new(),
             memory_busy: vec![false; design.memory()],
             channel_busy: vec![false; parameters.channels],
+            interconnect_busy: false,
             logic: vec![PulseLogicPipeline::default(); design.logic()],
             usage: PulseUsage::default(),
         })
@@ -146,6 +149,11 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
     /// Returns the logic pipeline of a workspace.
     fn logic_of(&self, workspace: usize) -> usize {
         workspace % self.logic.len()
+    }
+
+    /// Returns the memory pipeline of a workspace of the coupled design.
+    fn core_of(&self, workspace: usize) -> usize {
+        workspace % self.memory_busy.len()
     }
 
     fn is_coupled(&self) -> bool {
@@ -276,7 +284,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
         while let Some(&workspace) = self.to_translate.get(index) {
             // Requests that a busy pipeline holds up do not hold up others behind them.
             let pipeline = match self.is_coupled() {
-                true => (!self.memory_busy[workspace]).then_some(workspace),
+                true => Some(self.core_of(workspace)).filter(|&core| !self.memory_busy[core]),
                 false => self.memory_busy.iter().position(|busy| !busy),
             };
             let Some(pipeline) = pipeline else {
@@ -315,16 +323,18 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
             self.cause(edge, PulseEvent::Arrived(workspace));
             return true;
         };
-        if self.memory_busy[pipeline] || self.channel_busy[channel] {
+        let is_held = parameters.shares_interconnect && self.interconnect_busy;
+        if self.memory_busy[pipeline] || self.channel_busy[channel] || is_held {
             return false;
         }
         self.memory_busy[pipeline] = true;
         self.channel_busy[channel] = true;
+        self.interconnect_busy = true;
         let takes = parameters.burst(bytes);
-        // A burst holds both parts: the channel carries the bytes into the pipeline.
+        // A burst holds all parts: the channel carries the bytes into the pipeline.
         self.usage.memory_busy += takes;
         self.usage.channels_busy += takes;
-        self.usage.bytes += u64::from(bytes);
+        self.usage.bytes += parameters.carried(bytes);
         self.cause(now + takes, PulseEvent::Moved(workspace, channel, bytes));
         true
     }
@@ -381,6 +391,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
     fn moved(&mut self, now: VirtualTime, workspace: usize, channel: usize, bytes: u32) {
         debug_assert!(self.channel_busy[channel]);
         self.channel_busy[channel] = false;
+        self.interconnect_busy = false;
         let Some(active) = self.active(workspace) else {
             return;
         };

@@ -23,6 +23,8 @@ pub enum PulsePart {
     Memory,
     /// The channels of DRAM.
     Channels,
+    /// The interconnect that the channels share.
+    Interconnect,
     /// The workspaces: each holds one traversal at a time, which takes as long as one alone.
     Workspaces,
     /// The network stack.
@@ -33,10 +35,11 @@ pub enum PulsePart {
 
 impl PulsePart {
     /// All parts.
-    pub const ALL: [PulsePart; 6] = [
+    pub const ALL: [PulsePart; 7] = [
         PulsePart::Logic,
         PulsePart::Memory,
         PulsePart::Channels,
+        PulsePart::Interconnect,
         PulsePart::Workspaces,
         PulsePart::Network,
         PulsePart::Scheduler,
@@ -48,6 +51,7 @@ impl PulsePart {
             PulsePart::Logic => "logic",
             PulsePart::Memory => "memory",
             PulsePart::Channels => "channels",
+            PulsePart::Interconnect => "interconnect",
             PulsePart::Workspaces => "workspaces",
             PulsePart::Network => "network",
             PulsePart::Scheduler => "scheduler",
@@ -94,13 +98,18 @@ impl PulseParameters {
                     (self.cycles(translations) + bursts).as_seconds(),
                 )
             }
-            PulsePart::Channels => {
-                let bursts = profile
+            PulsePart::Channels | PulsePart::Interconnect => {
+                let times = profile
                     .iterations
                     .iter()
                     .map(|&(bytes, _)| bursts(self, bytes));
-                let bursts = bursts.fold(VirtualTime::ZERO, |sum, time| sum + time);
-                (self.channels, bursts.as_seconds())
+                let times = times.fold(VirtualTime::ZERO, |sum, time| sum + time);
+                let units = match (part, self.shares_interconnect) {
+                    (PulsePart::Interconnect, true) => 1,
+                    // Without a shared one each channel has its own.
+                    _ => self.channels,
+                };
+                (units, times.as_seconds())
             }
             PulsePart::Workspaces => (
                 design.workspaces(),

@@ -15,9 +15,10 @@
 //! A *workspace* holds a traversal: its address, scratchpad and loaded bytes. Workspaces are
 //! divided among the logic pipelines. A memory pipeline fetches for any workspace. It is occupied
 //! while it translates an address and while a burst arrives, not while DRAM opens the row. A burst
-//! occupies one channel, and a long fetch is a sequence of bursts. In the *coupled* design, with
-//! which the paper compares, each memory pipeline belongs to one logic pipeline with a single
-//! workspace, without a scheduler in between (section 6.2, Table 4).
+//! occupies one channel and the interconnect that all channels share (appendix C.2). A long fetch
+//! is a sequence of bursts. In the *coupled* design, with which the paper compares, each memory
+//! pipeline belongs to one logic pipeline with two workspaces, without a scheduler in between
+//! (section 6.2, Table 4).
 //!
 //! Units of the accelerator begin at edges of its clock. Channels of DRAM do not follow that clock.
 //! Nothing happens between events, so the model jumps from one to the next.

@@ -13,7 +13,7 @@ pub enum PulseDesign {
         /// Number of memory pipelines.
         memory: usize,
     },
-    /// A multi-core: each logic pipeline has its own memory pipeline and workspace.
+    /// A multi-core: each logic pipeline has its own memory pipeline and workspaces.
     Coupled {
         /// Number of pairs.
         cores: usize,
@@ -43,13 +43,16 @@ impl PulseDesign {
         }
     }
 
-    /// Returns the number of simultaneous traversals. The disaggregated design has as many as
-    /// pipelines, with which both kinds can be busy all the time (section 4.2 and appendix A; the
-    /// number itself is lost in the text at hand).
+    /// Returns the number of simultaneous traversals: two for each memory pipeline, and in the
+    /// disaggregated design two more. *Calibrated* by Table 4, as the number is lost in the text at
+    /// hand. The table's throughput grows with each memory pipeline, by half of that of one alone.
+    /// It does not grow with logic pipelines, so their number adds no workspaces. The factor of two
+    /// follows from the time of a request, which Table 3 and the artifact's logic of 7 ns leave for
+    /// it (Little's law).
     pub const fn workspaces(self) -> usize {
         match self {
-            PulseDesign::Disaggregated { logic, memory } => logic + memory,
-            PulseDesign::Coupled { cores } => cores,
+            PulseDesign::Disaggregated { memory, .. } => 2 * (memory + 1),
+            PulseDesign::Coupled { cores } => 2 * cores,
         }
     }
 
@@ -94,8 +97,12 @@ pub struct PulseParameters {
     pub burst_bytes: u32,
     /// Bytes that a channel carries per second.
     pub channel_bytes_per_second: f64,
-    /// Bytes of a burst that a memory pipeline takes per cycle.
+    /// Bytes of a burst that a memory pipeline takes per cycle. A burst carries whole words of this
+    /// size.
     pub bus_bytes_per_cycle: u32,
+    /// True if all channels and memory pipelines share an interconnect, which carries one burst at
+    /// a time.
+    pub shares_interconnect: bool,
     /// BPF instructions that a logic pipeline executes per cycle.
     pub instructions_per_cycle: u32,
 }
@@ -116,15 +123,18 @@ impl PulseParameters {
     /// The parameters of half of the paper's card: a port, two channels of DRAM.
     ///
     /// - `cycle`, `network_cycle`: 250 and 322 MHz; `channels`: section 4.2.
-    /// - `channel_bytes_per_second`: half of 25 GB/s, which corresponds to the 1.24 Mops of a node
-    ///   in Table 4, with 48 fetches of 256 bytes and one of 8 KiB. The paper's own figure is lost.
+    /// - `channel_bytes_per_second`: DDR4-2400 with 64 bits, JEDEC JESD79-4.
     /// - `bus_bytes_per_cycle`, `network_bytes_per_cycle`: 512 bits, the interfaces of the
     ///   published kernels.
+    /// - `shares_interconnect`: appendix C.2. The vendor's interconnect, not the channels, limits a
+    ///   node's memory. *Assumed*: a word of 512 bits in each cycle, 16 GB/s. The paper's figure is
+    ///   lost.
     /// - `burst_bytes`: the longest fetch, section 4.1.
-    /// - `access`: row and column of DDR4-2400 with 17-17-17, JEDEC JESD79-4. *Assumed* that
-    ///   nothing is added.
+    /// - `access`, `schedule_cycles`: *calibrated* by Table 4, together with the workspaces: 80 ns
+    ///   from controller, interconnect and DRAM, and three cycles. DRAM alone takes 28.3 ns (row
+    ///   and column of DDR4-2400 with 17-17-17).
     /// - `network_cycles`: 400 ns; *assumed*, as figure 10 is lost.
-    /// - `schedule_cycles`, `translate_cycles`: *assumed*.
+    /// - `translate_cycles`: *assumed*.
     /// - `instructions_per_cycle`: *assumed*. Instructions of pulse read and write workspaces
     ///   directly (section 4.1), where BPF needs loads, moves and stores.
     pub const PAPER: PulseParameters = PulseParameters {
@@ -132,13 +142,14 @@ impl PulseParameters {
         network_cycle: VirtualTime::from_picoseconds(3106),
         network_cycles: 129,
         network_bytes_per_cycle: 64,
-        schedule_cycles: 1,
+        schedule_cycles: 3,
         translate_cycles: 2,
-        access: VirtualTime::from_picoseconds(28_320),
+        access: VirtualTime::from_nanoseconds(80),
         channels: 2,
         burst_bytes: 256,
-        channel_bytes_per_second: 12.5e9,
+        channel_bytes_per_second: 19.2e9,
         bus_bytes_per_cycle: 64,
+        shares_interconnect: true,
         instructions_per_cycle: 8,
     };
 
@@ -200,6 +211,30 @@ impl PulseParameters {
                 .max(1)
                 .into(),
         )
+    }
+
+    /// Returns the bytes per second that all memory pipelines together can receive.
+    ///
+    /// ```
+    /// use nearfield_hardware::accelerator::pulse::PulseParameters;
+    /// assert_eq!(PulseParameters::PAPER.memory_bytes_per_second(), 16e9);
+    /// let direct = PulseParameters { shares_interconnect: false, ..PulseParameters::PAPER };
+    /// assert_eq!(direct.memory_bytes_per_second(), 32e9);
+    /// ```
+    pub fn memory_bytes_per_second(&self) -> f64 {
+        let picoseconds = self.cycle.as_picoseconds() as f64;
+        let bus = f64::from(self.bus_bytes_per_cycle) * 1e12 / picoseconds;
+        let ways = match self.shares_interconnect {
+            true => 1,
+            false => self.channels,
+        };
+        // A burst holds its channel as long as the pipeline takes it, so the slower one decides.
+        bus.min(self.channel_bytes_per_second) * ways as f64
+    }
+
+    /// Returns the bytes of the words that a burst carries.
+    pub(super) fn carried(&self, bytes: u32) -> u64 {
+        u64::from(bytes.div_ceil(self.bus_bytes_per_cycle)) * u64::from(self.bus_bytes_per_cycle)
     }
 
     /// Returns the time for which a burst occupies its channel and its memory pipeline.
@@ -291,13 +326,12 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_table_of_the_paper_has_its_ratio() {
+    fn a_fetch_takes_its_translation_its_access_and_its_words() {
         let parameters = PulseParameters::PAPER;
-        // 2 cycles, 28.32 ns, 256 bytes at 12.5 GB/s: 56.8 ns, to the next edge.
-        let fetch = parameters.fetch(0, 256);
-        assert_eq!(fetch, VirtualTime::from_nanoseconds(60));
-        // Table 3: 0.06.
-        let ratio = parameters.logic(8).as_nanoseconds() / fetch.as_nanoseconds();
-        assert!((0.06..0.07).contains(&ratio), "{ratio}");
+        // 2 cycles, 80 ns, and one or four words of 64 bytes.
+        assert_eq!(parameters.fetch(0, 24), VirtualTime::from_nanoseconds(92));
+        assert_eq!(parameters.fetch(0, 256), VirtualTime::from_nanoseconds(104));
+        let words = [24, 64, 65].map(|bytes| parameters.carried(bytes));
+        assert_eq!(words, [64, 64, 128]);
     }
 }

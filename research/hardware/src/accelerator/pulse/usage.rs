@@ -12,7 +12,7 @@ pub struct PulseUsage {
     pub iterations: u64,
     /// Number of instructions of these.
     pub instructions: u64,
-    /// Number of bytes between channels and pipelines.
+    /// Number of bytes between channels and pipelines, in whole words.
     pub bytes: u64,
     /// Total time for which memory pipelines were occupied.
     pub memory_busy: VirtualTime,

@@ -96,6 +96,21 @@ impl PulseApplication {
     }
 }
 
+impl PulseApplication {
+    /// Returns the share of accesses that the artifact's model finds in the caller's cache, if it
+    /// has one for this load: with Zipf's distribution. For the time series it has the share of
+    /// single nodes, which says nothing about pages of adjacent leaves.
+    pub(super) fn published_hit_rate(self) -> Option<f64> {
+        match self {
+            PulseApplication::WebService { choice, .. }
+            | PulseApplication::WiredTiger { choice, .. } => {
+                (choice == PulseKeyDistribution::Zipf).then_some(0.2)
+            }
+            PulseApplication::BtrDb { .. } | PulseApplication::List { .. } => None,
+        }
+    }
+}
+
 /// The data of any application, behind one type.
 pub(super) enum AnyData {
     HashTable(PulseHashTable),
@@ -149,7 +164,17 @@ pub(super) struct PulseRequestGenerator {
 pub(super) struct ExpectedRequest {
     pub query: TraversalQuery,
     pub object: Option<Object>,
+    /// True if it changes data.
+    pub writes: bool,
     pub expected: ExpectedResult,
+}
+
+/// A request in the form for hardware.
+pub(super) struct GeneratedRequest {
+    pub work: Work,
+    pub expected: ExpectedResult,
+    /// True if it changes data.
+    pub writes: bool,
 }
 
 /// The expected result.
@@ -324,6 +349,7 @@ impl PulseRequestGenerator {
         ExpectedRequest {
             query: TraversalQuery::new(&self.program, start, &words),
             object: Some(Rc::new(object)),
+            writes: is_update,
             expected: ExpectedResult::Pairs(expected),
         }
     }
@@ -338,6 +364,7 @@ impl PulseRequestGenerator {
         ExpectedRequest {
             query: TraversalQuery::new(&self.program, table.root(), &[key, length, 0]),
             object: None,
+            writes: false,
             expected: ExpectedResult::Values(values.collect()),
         }
     }
@@ -358,6 +385,7 @@ impl PulseRequestGenerator {
         ExpectedRequest {
             query: TraversalQuery::new(&self.program, series.root(), &words),
             object: None,
+            writes: false,
             expected: ExpectedResult::Aggregate([sum, measurements, least, greatest]),
         }
     }
@@ -373,19 +401,43 @@ impl PulseRequestGenerator {
         ExpectedRequest {
             query: TraversalQuery::new(&self.program, list.address(first), &[last, 0]),
             object: None,
+            writes: false,
             expected: ExpectedResult::Node(list.address(last)),
         }
     }
 
     /// Returns the next request in the form for hardware.
-    pub(super) fn work(&mut self) -> (Work, ExpectedResult) {
+    pub(super) fn work(&mut self) -> GeneratedRequest {
         let request = self.next_request();
         let work = OffloadedQuery::new(&request.query, &self.memory, ITERATIONS_MAX);
         let work = match request.object {
             Some(object) => work.with_object(object),
             None => work,
         };
-        (work, request.expected)
+        GeneratedRequest {
+            work,
+            expected: request.expected,
+            writes: request.writes,
+        }
+    }
+
+    /// Returns a request for one key without its object, which is little more than a round trip.
+    /// Only hash tables have one.
+    pub(super) fn round_trip(&mut self) -> Option<GeneratedRequest> {
+        let memory = Rc::clone(&self.memory);
+        let AnyData::HashTable(table) = &memory.data else {
+            return None;
+        };
+        let memory_node = self.number % self.memory_nodes;
+        let key = self.chosen();
+        let start = table.bucket(memory_node, key);
+        let words = [0, 16, 0, start, key];
+        let query = TraversalQuery::new(&self.program, start, &words);
+        Some(GeneratedRequest {
+            work: OffloadedQuery::new(&query, &self.memory, ITERATIONS_MAX),
+            expected: ExpectedResult::Pairs(vec![table.value(key)]),
+            writes: false,
+        })
     }
 }
 

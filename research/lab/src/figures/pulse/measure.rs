@@ -1,6 +1,8 @@
 //! One run of a load on modelled hardware.
 
-use super::applications::{ExpectedResult, PulseApplication, PulseRequestGenerator, Work, mistake};
+use super::applications::{
+    ExpectedResult, GeneratedRequest, PulseApplication, PulseRequestGenerator, Work, mistake,
+};
 use super::data::table;
 use super::scale::PulseScale;
 use crate::figures::job::PointError;
@@ -13,6 +15,7 @@ use nearfield_hardware::accelerator::{
     DepartureReason, HardwareTraversal, Iteration, MemorySpan, RackNode, Verdict,
 };
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// The hardware of memory nodes.
@@ -54,6 +57,9 @@ pub(super) struct PulseSetup {
     pub memory_nodes: usize,
     /// Number of requests in flight at the same time.
     pub under_way: usize,
+    /// Number of round trips that precede each request that writes, for regions of new nodes. Only
+    /// a request alone has them.
+    pub round_trips: usize,
 }
 
 impl PulseSetup {
@@ -64,6 +70,7 @@ impl PulseSetup {
             rack: rack::RackParameters::PAPER,
             memory_nodes: 1,
             under_way: 1,
+            round_trips: 0,
         }
     }
 
@@ -196,6 +203,18 @@ struct PulseRun<'r> {
 pub(super) struct CheckedTraversal {
     work: Work,
     expected: ExpectedResult,
+    /// True if it is a round trip before a request, and counts as a part of that.
+    precedes: bool,
+}
+
+impl CheckedTraversal {
+    fn new(request: GeneratedRequest, precedes: bool) -> CheckedTraversal {
+        CheckedTraversal {
+            work: request.work,
+            expected: request.expected,
+            precedes,
+        }
+    }
 }
 
 impl HardwareTraversal for CheckedTraversal {
@@ -241,25 +260,50 @@ impl PulseRun<'_> {
         let load = RefCell::new(self.load);
         let mut left = self.requests;
         let interrupt = self.interrupt;
+        let PulseSetup {
+            under_way,
+            round_trips,
+            ..
+        } = *self.setup;
+        debug_assert!(under_way == 1 || round_trips == 0);
+        let mut upcoming = VecDeque::new();
         let next = || {
+            if let Some(traversal) = upcoming.pop_front() {
+                return Some(traversal);
+            }
             left = left.checked_sub(1)?;
             // Requests in flight still end, and leave the nodes idle.
             if interrupt.is_raised() {
                 return None;
             }
-            let (work, expected) = load.borrow_mut().work();
-            Some(CheckedTraversal { work, expected })
+            let mut load = load.borrow_mut();
+            let request = load.work();
+            if request.writes {
+                let before = (0..round_trips).filter_map(|_| load.round_trip());
+                upcoming.extend(before.map(|request| CheckedTraversal::new(request, true)));
+            }
+            upcoming.push_back(CheckedTraversal::new(request, false));
+            upcoming.pop_front()
         };
         let mut durations = Durations::new();
-        let mut sum_ns = 0.0;
+        let (mut sum_ns, mut preceding_ns) = (0.0, 0.0);
         let (mut wrong, mut first) = (0, String::new());
-        rack.run(self.setup.under_way, next, |response| {
+        rack.run(under_way, next, |response| {
             debug_assert!(response.begun <= response.done);
-            // The rack does not know the caller's own work on a response.
-            let nanoseconds = (response.done - response.begun).as_nanoseconds() + own_ns;
-            sum_ns += nanoseconds;
-            durations.record(Duration::from_nanos(nanoseconds as u64));
-            let CheckedTraversal { work, expected } = response.traversal;
+            let CheckedTraversal {
+                work,
+                expected,
+                precedes,
+            } = response.traversal;
+            let in_rack = (response.done - response.begun).as_nanoseconds();
+            if precedes {
+                preceding_ns += in_rack;
+            } else {
+                // The rack does not know the caller's own work on a response.
+                let nanoseconds = std::mem::take(&mut preceding_ns) + in_rack + own_ns;
+                sum_ns += nanoseconds;
+                durations.record(Duration::from_nanos(nanoseconds as u64));
+            }
             if let Some(mistake) = mistake(work, response.end, &expected) {
                 wrong += 1;
                 if first.is_empty() {
@@ -278,9 +322,10 @@ impl PulseRun<'_> {
             });
         }
         let summary = rack.summary();
-        debug_assert_eq!(summary.answers, durations.count(), "each has a duration");
+        let answers = durations.count();
+        debug_assert!(round_trips > 0 || summary.answers == answers);
         let seconds = summary.end.as_seconds();
-        let count = summary.answers as f64;
+        let count = answers as f64;
         let busier = summary.caller_bytes.into_iter().max().unwrap_or(0);
         let outcome = PulseOutcome {
             latency_ns: sum_ns / count,
@@ -307,7 +352,9 @@ pub(super) struct RequestAccesses {
 
 /// Follows the next request of a load without hardware.
 pub(super) fn follow(load: &mut PulseRequestGenerator) -> Result<RequestAccesses, PointError> {
-    let (mut work, expected) = load.work();
+    let GeneratedRequest {
+        mut work, expected, ..
+    } = load.work();
     let mut path = RequestAccesses {
         fetches: Vec::new(),
         instructions: Vec::new(),

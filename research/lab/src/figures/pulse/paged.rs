@@ -13,6 +13,8 @@ use nearfield_hardware::accelerator::paging::PagingParameters;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RequestPagingMeans {
     pub nodes: f64,
+    /// Pages of nodes and of objects.
+    pub pages: f64,
     /// Faults on pages of nodes and of objects.
     pub faults: f64,
     /// Faults on pages of objects, which are included above.
@@ -23,6 +25,17 @@ impl RequestPagingMeans {
     /// Returns the faults on pages of nodes.
     pub(super) fn traversal_faults(&self) -> f64 {
         self.faults - self.object_faults
+    }
+
+    /// Returns the faults if this share of the pages is cached. Without a share these are the
+    /// counted ones.
+    pub(super) fn faults_at(&self, hit_rate: Option<f64>) -> f64 {
+        hit_rate.map_or(self.faults, |hits| self.pages * (1.0 - hits))
+    }
+
+    /// Returns the share of the pages that was cached.
+    pub(super) fn hit_rate(&self) -> f64 {
+        1.0 - self.faults / self.pages
     }
 }
 
@@ -47,7 +60,7 @@ pub(super) fn paged(
     let mut load = PulseRequestGenerator::new(application, memory_nodes, scale)?;
     let bytes = load.ranges().iter().map(|range| range.end - range.start);
     let mut cache = ClockPageCache::new((cache(bytes.sum()) / page) as usize);
-    let (mut nodes, mut faults, mut object_faults) = (0_u64, 0_u64, 0_u64);
+    let (mut nodes, mut pages, mut faults, mut object_faults) = (0_u64, 0_u64, 0_u64, 0_u64);
     // The same number of nodes for all applications, because their traversals differ in length.
     let warming = scale.traversals as u64 * NODES_EACH;
     let (mut requests, mut is_warm) = (0, false);
@@ -59,7 +72,7 @@ pub(super) fn paged(
             if is_warm {
                 break;
             }
-            (nodes, faults, object_faults) = (0, 0, 0);
+            (nodes, pages, faults, object_faults) = (0, 0, 0, 0);
             (requests, is_warm) = (0, true);
         }
         requests += 1;
@@ -67,6 +80,7 @@ pub(super) fn paged(
             nodes += 1;
             let last = fetch.address + u64::from(fetch.bytes.max(1)) - 1;
             for page in fetch.address / page..=last / page {
+                pages += 1;
                 let is_fault = u64::from(!cache.touch(page));
                 faults += is_fault;
                 if u64::from(fetch.bytes) > NODE_BYTES {
@@ -79,6 +93,7 @@ pub(super) fn paged(
     let requests = f64::from(requests);
     Ok(RequestPagingMeans {
         nodes: nodes as f64 / requests,
+        pages: pages as f64 / requests,
         faults: faults as f64 / requests,
         object_faults: object_faults as f64 / requests,
     })

@@ -135,8 +135,8 @@ fn held(design: PulseDesign, usage: &PulseUsage) -> Vec<Quantity> {
         ),
     ];
     if let Some(published) = TABLE_4.iter().find(|row| row.design == design) {
-        // The paper has no such time. It follows from the throughput, because the number of
-        // requests in flight is that of the workspaces.
+        // The paper has no such time. It follows from the throughput and the calibrated number of
+        // workspaces, which is that of the requests in flight.
         let paper = design.workspaces() as f64 / published.mops;
         all.push(Quantity::new(
             "workspace held, the paper's",
@@ -262,11 +262,11 @@ pub(super) fn lengths(figure: &Figure, scale: &PulseScale) -> Vec<FigureJob> {
 const PIPELINES_MAX: usize = 8;
 
 /// Creates the jobs of appendix figure 4b: memory bandwidth by memory pipelines, with the vendor's
-/// interconnect and with the whole rate of DDR4-2400.
+/// interconnect and without a shared one.
 pub(super) fn bandwidth(figure: &Figure, scale: &PulseScale) -> Vec<FigureJob> {
     let figure = figure.name;
     let direct = PulseParameters {
-        channel_bytes_per_second: 19.2e9,
+        shares_interconnect: false,
         ..PulseParameters::PAPER
     };
     let variants = [

@@ -42,7 +42,7 @@ pub(super) fn look_up() -> Result<Arc<TraversalProgram>, LabError> {
             add r7, r6
             ldxdw r8, [r7+{key}]
             ldxdw r9, [r1]
-            ldxdw r0, [r1+248]
+            ldxdw r0, [r1+16]
             jeq r8, r9, found
             jne r0, 0, on
             mov r9, -1

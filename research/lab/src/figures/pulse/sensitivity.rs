@@ -58,7 +58,7 @@ const KNOBS: [Knob; 16] = [
         counts(&mut knobs.pulse.translate_cycles, factor)
     }),
     ("scheduler", |knobs, factor| {
-        // A cycle is the least time, so half of it is zero.
+        // Cycles are whole, so half of three is one.
         let cycles = knobs.pulse.schedule_cycles as f64 * factor;
         knobs.pulse.schedule_cycles = cycles.floor() as u64;
     }),
@@ -168,7 +168,8 @@ fn results(
             None => *known.insert(paged(WIRED_TIGER, 1, paper_cache, scale, interrupt)?),
         }
     };
-    let by_pages = knobs.paging.latency_ns(paged.nodes, paged.faults);
+    let faults = paged.faults_at(WIRED_TIGER.published_hit_rate());
+    let by_pages = knobs.paging.latency_ns(paged.nodes, faults);
     let two = |rerouting| {
         let system = pulse(PulseDesign::PROTOTYPE, rerouting);
         Ok::<f64, PointError>(run(setup(WIRED_TIGER, system).on(2))?.latency_ns)

@@ -3,7 +3,7 @@
 use super::applications::{COARSE, PulseApplication, PulseKeyDistribution, WEB_SERVICE, btrdb};
 use super::data::{Allocation, NODE_BYTES, OBJECT_BYTES};
 use super::measure::{PULSE, PulseSetup, measure};
-use super::rows::{latency, of_latency, of_rate, row};
+use super::rows::{of_latency, of_rate, row};
 use super::scale::{Figure, PulseScale};
 use crate::figures::job::FigureJob;
 use crate::figures::row::Quantity;
@@ -47,6 +47,9 @@ pub(super) fn patterns(figure: &Figure, scale: &PulseScale) -> Vec<FigureJob> {
     variants.map(job).into()
 }
 
+/// Number of round trips that a new node takes if its region is not in the request (appendix C.2).
+const ROUND_TRIPS: usize = 2;
+
 /// Creates the job of appendix figure 3b: latency by the part of requests that change data.
 pub(super) fn changes(figure: &Figure, scale: &PulseScale) -> Vec<FigureJob> {
     let (figure, scale) = (figure.name, scale.clone());
@@ -56,31 +59,24 @@ pub(super) fn changes(figure: &Figure, scale: &PulseScale) -> Vec<FigureJob> {
         "WebService",
         parts.len(),
         move |run| {
-            // A list of one node measures a round trip.
-            let list = PulseApplication::List { nodes: 1 };
-            let round_trip =
-                measure(&PulseSetup::new(list, PULSE), &scale, run.interrupt)?.latency_ns;
             for updates in parts {
                 let application = PulseApplication::WebService {
                     updates,
                     choice: PulseKeyDistribution::Zipf,
                     cached: 0,
                 };
-                let outcome = measure(&PulseSetup::new(application, PULSE), &scale, run.interrupt)?;
-                let x = || Quantity::new("requests that write", "%", f64::from(updates));
-                let own = outcome.latency_ns;
-                // A new node takes two more round trips if its region is not in the request
-                // (appendix C.2).
-                let without = own + f64::from(updates) / 100.0 * 2.0 * round_trip;
-                run.rows.push(of_latency(
-                    figure,
-                    "",
-                    "regions in the request",
-                    x(),
-                    &outcome,
-                ));
-                run.rows
-                    .push(row(figure, "", "regions requested", x(), latency(without)));
+                for (peer, round_trips) in [
+                    ("regions in the request", 0),
+                    ("regions requested", ROUND_TRIPS),
+                ] {
+                    let setup = PulseSetup {
+                        round_trips,
+                        ..PulseSetup::new(application, PULSE)
+                    };
+                    let outcome = measure(&setup, &scale, run.interrupt)?;
+                    let x = Quantity::new("requests that write", "%", f64::from(updates));
+                    run.rows.push(of_latency(figure, "", peer, x, &outcome));
+                }
                 run.end_phase();
             }
             Ok(())

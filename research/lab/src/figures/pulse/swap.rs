@@ -193,6 +193,7 @@ mod tests {
         let [web_service, ..] = &STUDIES;
         let least = RequestPagingMeans {
             nodes: 49.0,
+            pages: 50.0,
             faults: 47.0,
             object_faults: 2.0,
         };

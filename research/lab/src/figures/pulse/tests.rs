@@ -2,9 +2,13 @@
 
 use super::applications::{PulseRequestGenerator, WEB_SERVICE, WIRED_TIGER, btrdb};
 use super::measure::{PULSE, PulseSetup, follow, measure};
+use super::pipelines::accelerator;
 use super::programs;
 use super::scale::PulseScale;
 use crate::harness::Interrupt;
+use nearfield_hardware::VirtualTime;
+use nearfield_hardware::accelerator::pulse::area::TABLE_4;
+use nearfield_hardware::accelerator::pulse::{PulseDesign, PulseParameters};
 
 #[test]
 fn requests_of_all_applications_are_answered_right_on_two_nodes() {
@@ -58,4 +62,57 @@ fn programs_are_as_long_as_compiled_ones() {
         let slots = program.unwrap().code().slots();
         assert!((least..=most).contains(&slots), "{slots}");
     }
+}
+
+/// Returns the throughput of an application in Mops.
+fn throughput(setup: PulseSetup, requests: usize) -> f64 {
+    let scale = PulseScale {
+        requests,
+        ..PulseScale::tiny()
+    };
+    let outcome = measure(&setup.saturated(), &scale, &Interrupt::default());
+    outcome.unwrap().mops
+}
+
+/// Returns the mean difference from the throughputs of Table 4: of coupled designs, and of those
+/// with one logic pipeline.
+fn difference_from_table_4(parameters: PulseParameters) -> f64 {
+    let is_wanted = |design: PulseDesign| match design {
+        PulseDesign::Coupled { .. } => true,
+        PulseDesign::Disaggregated { logic, .. } => logic == 1,
+    };
+    let rows = TABLE_4.iter().filter(|row| is_wanted(row.design));
+    let differences = rows.map(|row| {
+        let setup = PulseSetup::new(WEB_SERVICE, accelerator(parameters, row.design));
+        (throughput(setup, 400) / row.mops - 1.0).abs()
+    });
+    let differences: Vec<f64> = differences.collect();
+    differences.iter().sum::<f64>() / differences.len() as f64
+}
+
+#[test]
+fn the_model_is_fitted_to_table_4() {
+    let difference = difference_from_table_4(PulseParameters::PAPER);
+    assert!(difference < 0.15, "{difference}");
+    // The canary: DRAM alone, without what a controller adds to it.
+    let faster = PulseParameters {
+        access: VirtualTime::from_picoseconds(28_320),
+        ..PulseParameters::PAPER
+    };
+    let difference = difference_from_table_4(faster);
+    assert!(difference > 0.15, "{difference}");
+}
+
+/// Scratchpads cross the network without the zeros at their end. With them, two nodes are slower
+/// than one.
+#[test]
+fn the_ordered_table_gains_throughput_with_each_memory_node() {
+    let rates = [1, 2, 3, 4].map(|nodes| {
+        let setup = PulseSetup::new(WIRED_TIGER, PULSE).on(nodes);
+        throughput(setup, 500 * nodes)
+    });
+    assert!(
+        rates.windows(2).all(|pair| pair[1] > 1.05 * pair[0]),
+        "{rates:?}"
+    );
 }

@@ -16,7 +16,7 @@ use crate::figures::claim::ClaimQuery::{Computed, Greatest, Least, Mean};
 use crate::figures::claim::{
     ClaimTemplate, PanelFilter, PointQuery, claims, evaluate, greatest, heights, least, of, rates,
 };
-use crate::figures::row::{PaperClaim, Row};
+use crate::figures::row::{ClaimBasis, ClaimDirection, PaperClaim, Row};
 use crate::report::NumberOrigin;
 
 /// Designs of others: with searches, and as published.
@@ -280,6 +280,8 @@ pub(super) fn claims(rows: &[Row]) -> Vec<PaperClaim> {
                 ours: Least(load(peer).at(degree)).value(rows),
                 unit: "x".to_owned(),
                 kind: NumberOrigin::Counted,
+                direction: ClaimDirection::Equal,
+                basis: ClaimBasis::Predicted,
             });
         }
     }

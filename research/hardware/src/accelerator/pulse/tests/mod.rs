@@ -15,11 +15,21 @@ const ONE: PulseDesign = PulseDesign::Disaggregated {
     memory: 1,
 };
 
-/// The parameters without a network stack, so that times begin with the request.
+/// Parameters whose sums are easy to follow: a cycle of the scheduler, DRAM alone, and channels
+/// with an interconnect each that are slower than a pipeline.
+const PLAIN: PulseParameters = PulseParameters {
+    schedule_cycles: 1,
+    access: VirtualTime::from_picoseconds(28_320),
+    channel_bytes_per_second: 12.5e9,
+    shares_interconnect: false,
+    ..PulseParameters::PAPER
+};
+
+/// The same without a network stack, so that times begin with the request.
 const BARE: PulseParameters = PulseParameters {
     network_cycles: 0,
     network_cycle: VirtualTime::from_picoseconds(1),
-    ..PulseParameters::PAPER
+    ..PLAIN
 };
 
 /// Creates a table whose low half may be written, and whose high half may not.
