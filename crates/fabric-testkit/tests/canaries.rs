@@ -446,7 +446,7 @@ fn failures_say_how_to_replay_them() {
     );
 }
 
-/// The trust of a client in the memory that it reads.
+/// What a client believes of the memory that it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReaderTrust {
     Nothing,
@@ -554,11 +554,10 @@ impl PoolIndexClient for NodeChainIndex {
 /// Returns the first failure on damaged memory.
 fn first_failure_on_damage(trust: ReaderTrust) -> Option<String> {
     let plan = DamagePlan {
-        // Few, because further damage ends a walk round a circle in time.
-        posts_max: 500,
+        posts_max: 20_000,
         ..DamagePlan::default()
     };
-    first_damage_failure(1000, &plan, |memory| {
+    first_damage_failure(200, &plan, |memory| {
         let index = memory.finish(NodeChainIndex::create(memory.endpoint(), trust));
         let mut random = memory.random();
         memory.begin();
@@ -581,8 +580,7 @@ fn those_who_trust_damaged_memory_are_found() {
         (ReaderTrust::Chains, "an operation hangs"),
         (ReaderTrust::Addresses, "offsets have 48 bits"),
     ] {
-        let failure =
-            first_failure_on_damage(trust).unwrap_or_else(|| panic!("{trust:?} is not found"));
+        let failure = first_failure_on_damage(trust).expect("it is found");
         assert!(failure.contains(message), "{trust:?}: {failure}");
         // Sometimes one damage leads to the place that another has changed.
         let damages = failure.lines().filter(|line| line.contains("became"));

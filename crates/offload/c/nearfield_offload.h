@@ -3,7 +3,9 @@
 //
 // Each is called once in an iteration. `end` returns true if the traversal is done, and leaves its
 // answer in the scratchpad. `next` returns the address of the next node; 0 ends the traversal, too.
-// Loops have to be unrolled by the compiler (#pragma unroll), and calls inlined.
+// Loops have to be unrolled by the compiler (#pragma unroll), and calls inlined. If clang warns
+// that a loop is not unrolled, give it one exit: `if (i < count && ...)` instead of
+// `if (i >= count) break;`. An index needs a bound: a mask, a comparison, or a remainder.
 
 #ifndef NEARFIELD_OFFLOAD_H
 #define NEARFIELD_OFFLOAD_H

@@ -19,8 +19,8 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: conformance [MEMORY] [--program HEX] [--native] < PROGRAM";
 
-/// Largest number of backward jumps and calls of a program. It ends an endless program after less
-/// than a minute.
+/// Largest number of backward jumps and calls of a program. It ends endless programs; one with a
+/// long loop may run for minutes before.
 const BUDGET: u64 = 1 << 30;
 
 fn main() -> ExitCode {

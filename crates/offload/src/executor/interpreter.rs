@@ -53,8 +53,11 @@ impl Interpreter {
     /// window of the node has the bytes of `load`. Registers and bytes of the stack that are not
     /// set hold `garbage`; a program's results do not depend on it.
     ///
+    /// Makes at most one backward jump or call for each instruction. Programs have no loops, so
+    /// they execute no instruction twice, and never need more.
+    ///
     /// # Errors
-    /// See [`ExecutionFault`]: including backward jumps and calls, which programs do not have.
+    /// See [`ExecutionFault`].
     pub fn iterate_code(
         self,
         code: &BpfCode,
@@ -64,7 +67,8 @@ impl Interpreter {
     ) -> Result<u64, ExecutionFault> {
         let mut windows = WorkspaceWindows::new(workspace, load, garbage);
         let registers = windows.registers(garbage);
-        InterpreterRun::new(code, registers, &mut windows, 0).finish()
+        let budget = code.instructions().len() as u64;
+        InterpreterRun::new(code, registers, &mut windows, budget).finish()
     }
 
     /// Runs an iteration as [`iterate`](Interpreter::iterate) does, and counts the instructions,
@@ -79,7 +83,9 @@ impl Interpreter {
     ) -> Result<(u64, u64), ExecutionFault> {
         let mut windows = WorkspaceWindows::new(workspace, program.node_load(), 0);
         let registers = windows.registers(0);
-        let mut run = InterpreterRun::new(program.code(), registers, &mut windows, 0);
+        let code = program.code();
+        let budget = code.instructions().len() as u64;
+        let mut run = InterpreterRun::new(code, registers, &mut windows, budget);
         let next = run.finish()?;
         Ok((next, run.instructions))
     }

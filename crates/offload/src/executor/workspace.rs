@@ -127,6 +127,9 @@ const _: () = assert!(
         && ALLOCATION_ORIGIN < STACK_ORIGIN
 );
 
+// The verifier counts on a stack that is aligned as its words are.
+const _: () = assert!(STACK_ORIGIN & 7 == 0);
+
 /// A workspace at the interpreter's addresses, with a stack.
 pub(super) struct WorkspaceWindows<'w> {
     workspace: &'w mut TraversalWorkspace,

@@ -332,6 +332,35 @@ impl Instruction {
         }
     }
 
+    /// Returns true if it uses the content of a register.
+    pub fn reads(&self, register: Register) -> bool {
+        let is_read = |operand: Operand| operand == Operand::Register(register);
+        match *self {
+            Instruction::Alu {
+                operation: AluOperation::Move,
+                source,
+                ..
+            } => is_read(source),
+            Instruction::Alu {
+                destination,
+                source,
+                ..
+            } => destination == register || is_read(source),
+            Instruction::Negate { destination, .. } | Instruction::Reorder { destination, .. } => {
+                destination == register
+            }
+            Instruction::SignExtend { source, .. } => source == register,
+            Instruction::Load { base, .. } => base == register,
+            Instruction::Store { base, source, .. } => base == register || is_read(source),
+            Instruction::Branch { left, right, .. } => left == register || is_read(right),
+            Instruction::Exit => register == Register::R0,
+            Instruction::LoadImmediate { .. }
+            | Instruction::Jump { .. }
+            | Instruction::LongJump { .. }
+            | Instruction::Call { .. } => false,
+        }
+    }
+
     /// Returns false if control never passes to the following instruction.
     pub fn continues(&self) -> bool {
         !matches!(

@@ -213,12 +213,6 @@ impl TraversalProgram {
         self.accesses.get(index).copied().flatten()
     }
 
-    /// Returns true if it may load from a window, or store into it.
-    pub fn accesses(&self, window: ProgramWindow) -> bool {
-        let mut accesses = self.accesses.iter().flatten();
-        accesses.any(|access| access.window == window)
-    }
-
     /// Returns true if it may store into a window.
     pub fn stores_into(&self, window: ProgramWindow) -> bool {
         let mut accesses = self.accesses.iter().flatten();

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
 mod bytes;
+mod c_corpus;
 mod c_programs;
 mod conformance;
 mod differential;

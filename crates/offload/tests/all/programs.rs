@@ -2,9 +2,9 @@
 //! the same results as the interpreter.
 
 use crate::differential::{first_seed, seeds};
-use crate::random_program::{DECLARATION, code, program, workspace};
+use crate::random_program::{DECLARATION, code, program, rotated, workspace};
 use nearfield_offload::executor::{ExecutionFault, Interpreter, NativeProgram, TraversalWorkspace};
-use nearfield_offload::isa::{BpfCode, Instruction, Operand, disassemble};
+use nearfield_offload::isa::{BpfCode, Instruction, Operand, assemble, disassemble};
 use nearfield_offload::program::{NodeLoad, TraversalProgram};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 const SEEDS: u64 = 3000;
 
 /// Returns the result of two runs of the interpreter with different garbage, if they do not differ.
-fn instrumented(
+pub fn instrumented(
     code: &BpfCode,
     load: NodeLoad,
     workspace: &TraversalWorkspace,
@@ -33,7 +33,11 @@ fn instrumented(
     Ok(first)
 }
 
-fn native(program: TraversalProgram, workspace: &TraversalWorkspace) -> (u64, TraversalWorkspace) {
+/// Returns the result of native code.
+pub fn native(
+    program: TraversalProgram,
+    workspace: &TraversalWorkspace,
+) -> (u64, TraversalWorkspace) {
     let native = NativeProgram::translate(program.into()).unwrap();
     let mut workspace = workspace.clone();
     let next = native.iterate(&mut workspace);
@@ -61,6 +65,70 @@ fn accepted_programs_stay_in_their_windows_and_agree_on_every_executor() {
         seeds < 100 || accepted > seeds * 2 / 3,
         "{accepted} of {seeds}"
     );
+}
+
+/// The order of blocks changes neither what the verifier accepts nor what executors do.
+#[test]
+fn jumps_back_without_loops_change_nothing() {
+    let (first, seeds) = (first_seed(), seeds(SEEDS / 4));
+    let mut accepted = 0;
+    for seed in first..first + seeds {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let Some(program) = program(&mut random) else {
+            continue;
+        };
+        accepted += 1;
+        let at = random.random_range(1..program.code().instructions().len());
+        let back = rotated(program.code(), at);
+        let text = disassemble(&back);
+        let back = TraversalProgram::verify(back, DECLARATION)
+            .unwrap_or_else(|error| panic!("{error}; seed {seed}:\n{text}"));
+        assert_eq!(back.node_load(), program.node_load());
+        // A path passes the first jump, and the last one unless it branches over it.
+        let jumps = back.longest_path() - program.longest_path();
+        assert!(
+            (1..=2).contains(&jumps),
+            "{jumps} more, seed {seed}:\n{text}"
+        );
+        let workspace = workspace(&mut random, program.node_load());
+        let expected = instrumented(program.code(), program.node_load(), &workspace);
+        let interpreted = instrumented(back.code(), back.node_load(), &workspace);
+        assert_eq!(interpreted, expected, "seed {seed}:\n{text}");
+        assert_eq!(Ok(native(back, &workspace)), expected, "seed {seed}");
+    }
+    assert!(seeds < 100 || accepted > seeds / 2, "{accepted}");
+}
+
+/// An iteration executes as many instructions as its longest path at most.
+#[test]
+fn iterations_are_no_longer_than_their_longest_path() {
+    for seed in 0..SEEDS / 4 {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let Some(program) = program(&mut random) else {
+            continue;
+        };
+        let mut workspace = workspace(&mut random, program.node_load());
+        let (_, instructions) = Interpreter
+            .iterate_counting(&program, &mut workspace)
+            .unwrap();
+        assert!(instructions <= program.longest_path() as u64, "seed {seed}");
+    }
+}
+
+/// Places of a stack that is not accessed are addresses all the same, not zero.
+#[test]
+fn executors_agree_about_an_unused_stack() {
+    for text in [
+        "mov r0, 0\n jeq r10, 0, end\n mov r0, 7\nend: exit",
+        "mov r6, r10\n sub r6, 8\n mov r0, 0\n jge r6, r10, end\n mov r0, 7\nend: exit",
+    ] {
+        let code = assemble(text).unwrap();
+        let program = TraversalProgram::verify(code, DECLARATION).unwrap();
+        let workspace = workspace(&mut SmallRng::seed_from_u64(1), program.node_load());
+        let expected = instrumented(program.code(), program.node_load(), &workspace).unwrap();
+        assert_eq!(expected.0, 7);
+        assert_eq!(native(program, &workspace), expected, "{text}");
+    }
 }
 
 /// Changes one field of one instruction.

@@ -3,7 +3,8 @@
 use crate::differential::{CONDITIONS, OPERATIONS, SIZES, WIDTHS, immediate, one_of};
 use nearfield_offload::executor::TraversalWorkspace;
 use nearfield_offload::isa::{
-    AluOperation, BpfCode, ByteOrder, Instruction, Operand, OperandSize, Register, Width,
+    AluOperation, BpfCode, BranchCondition, ByteOrder, Instruction, Operand, OperandSize, Register,
+    Width,
 };
 use nearfield_offload::program::{Declaration, NodeLoad, REGION_BYTES, TraversalProgram};
 use rand::rngs::SmallRng;
@@ -70,6 +71,122 @@ fn access(random: &mut impl Rng, size: OperandSize, base: Register, offset: i16)
     }
 }
 
+/// Creates an access at a place that is bounded as compilers bound it. `window` has its base, its
+/// first byte, and the last place of an access of this size.
+fn computed(
+    random: &mut impl Rng,
+    size: OperandSize,
+    window: (Register, i16, i16),
+) -> Vec<Instruction> {
+    let (base, from, last) = window;
+    let width = one_of(random, &WIDTHS);
+    // Two numbers that differ.
+    let first = random.random_range(0..NUMBERS.len());
+    let (number, other) = (NUMBERS[first], NUMBERS[(first + 1) % NUMBERS.len()]);
+    let operation = |operation, source: Operand| Instruction::Alu {
+        width,
+        operation,
+        destination: other,
+        source,
+    };
+    let skip = |condition, left, right: i32, distance| Instruction::Branch {
+        width: Width::W64,
+        condition,
+        left,
+        right: right.into(),
+        distance,
+    };
+    let offset = random.random_range(from + 8..=last - 8);
+    let (place, add) = (
+        alu(AluOperation::Move, PLACE, base),
+        alu(AluOperation::Add, PLACE, number),
+    );
+    let access = access(random, size, PLACE, offset);
+    let reach = [place, add, access];
+    let mut group = match random.random_range(0..6) {
+        // The remainder by a constant, without an instruction for it.
+        0 => {
+            let by: Operand = random.random_range(1..=9_i32).into();
+            let rest = Instruction::Alu {
+                width,
+                operation: AluOperation::Subtract,
+                destination: number,
+                source: other.into(),
+            };
+            vec![
+                operation(AluOperation::Move, number.into()),
+                operation(AluOperation::Divide, by),
+                operation(AluOperation::Multiply, by),
+                rest,
+            ]
+        }
+        // A number with a sign.
+        1 => vec![
+            alu(AluOperation::And, number, 15),
+            alu(AluOperation::Subtract, number, 8),
+        ],
+        // A half with a sign, between two comparisons of a sum.
+        2 => vec![
+            operation(AluOperation::Move, number.into()),
+            operation(AluOperation::Add, 8.into()),
+            Instruction::Branch {
+                width,
+                condition: BranchCondition::Greater,
+                left: other,
+                right: 16.into(),
+                distance: 5,
+            },
+            alu(AluOperation::ShiftLeft, number, 32),
+            alu(AluOperation::ShiftRightSigned, number, 32),
+        ],
+        // A number that was on the stack.
+        3 => vec![
+            alu(AluOperation::And, other, 7),
+            Instruction::Store {
+                size,
+                base: Register::R10,
+                offset: -16,
+                source: other.into(),
+            },
+            Instruction::Load {
+                size,
+                signed: false,
+                destination: number,
+                base: Register::R10,
+                offset: -16,
+            },
+        ],
+        // A distance of two places, which are compared.
+        4 => vec![
+            alu(AluOperation::And, number, 7),
+            place,
+            add,
+            Instruction::Branch {
+                width: Width::W64,
+                condition: one_of(random, &CONDITIONS[..10]),
+                left: PLACE,
+                right: base.into(),
+                distance: 1,
+            },
+            alu(AluOperation::Xor, other, 1),
+            alu(AluOperation::Subtract, PLACE, base),
+            alu(AluOperation::Move, number, PLACE),
+        ],
+        // An address or zero.
+        _ => {
+            return vec![
+                alu(AluOperation::Move, PLACE, 0),
+                skip(BranchCondition::SignedLess, number, 0, 1),
+                place,
+                skip(BranchCondition::Equal, PLACE, 0, 1),
+                access,
+            ];
+        }
+    };
+    group.extend(reach);
+    group
+}
+
 /// Creates one or more instructions that belong together.
 fn group(random: &mut impl Rng) -> Vec<Instruction> {
     let number = one_of(random, &NUMBERS);
@@ -79,15 +196,15 @@ fn group(random: &mut impl Rng) -> Vec<Instruction> {
     let last = to - size.bytes() as i16;
     // Rarely the access is one byte outside of a window.
     let is_outside = random.random_range(0..200) == 0;
-    match random.random_range(0..12) {
-        0..=2 => {
+    match random.random_range(0..24) {
+        0..=5 => {
             let offset = match is_outside {
                 true => last + 1,
                 false => random.random_range(from..=last),
             };
             vec![access(random, size, base, offset)]
         }
-        3 | 4 => {
+        6..=8 => {
             let mask = random.random_range(0..(last - from).min(64));
             let offset = random.random_range(from..=last - mask);
             let index = alu(AluOperation::And, number, i32::from(mask));
@@ -95,17 +212,17 @@ fn group(random: &mut impl Rng) -> Vec<Instruction> {
             let add = alu(AluOperation::Add, PLACE, number);
             vec![index, place, add, access(random, size, PLACE, offset)]
         }
-        5 => vec![Instruction::Negate {
+        9 => vec![Instruction::Negate {
             width,
             destination: number,
         }],
-        6 => vec![Instruction::SignExtend {
+        10 => vec![Instruction::SignExtend {
             width,
             from: one_of(random, &SIZES[..2]),
             destination: number,
             source: one_of(random, &NUMBERS),
         }],
-        7 => vec![Instruction::Reorder {
+        11 => vec![Instruction::Reorder {
             order: one_of(
                 random,
                 &[ByteOrder::Little, ByteOrder::Big, ByteOrder::Swapped],
@@ -113,6 +230,7 @@ fn group(random: &mut impl Rng) -> Vec<Instruction> {
             size: one_of(random, &SIZES[1..]),
             destination: number,
         }],
+        12..=17 => computed(random, size, (base, from, last)),
         _ => vec![Instruction::Alu {
             width,
             operation: one_of(random, &OPERATIONS),
@@ -170,6 +288,48 @@ pub fn code(random: &mut SmallRng) -> BpfCode {
         instructions.append(&mut groups[at].clone());
     }
     instructions.push(Instruction::Exit);
+    BpfCode::new(instructions).unwrap()
+}
+
+/// Moves the code from an instruction on to the front, so that a jump goes back.
+pub fn rotated(code: &BpfCode, at: usize) -> BpfCode {
+    let old = code.instructions();
+    let order = || (at..old.len()).chain(0..at);
+    let mut slots = vec![0; old.len()];
+    // Slot 0 has the jump to the old beginning.
+    let mut slot = 1;
+    for index in order() {
+        slots[index] = slot;
+        slot += old[index].slots() as i64;
+    }
+    let jump = |from: i64, to: usize| Instruction::Jump {
+        distance: (slots[to] - from - 1) as i16,
+    };
+    let mut instructions = vec![jump(0, 0)];
+    for index in order() {
+        let target = code.target(index).unwrap_or_default();
+        instructions.push(match (old[index], jump(slots[index], target)) {
+            (
+                Instruction::Branch {
+                    width,
+                    condition,
+                    left,
+                    right,
+                    ..
+                },
+                Instruction::Jump { distance },
+            ) => Instruction::Branch {
+                width,
+                condition,
+                left,
+                right,
+                distance,
+            },
+            (Instruction::Jump { .. }, jump) => jump,
+            (other, _) => other,
+        });
+    }
+    instructions.push(jump(slot, at));
     BpfCode::new(instructions).unwrap()
 }
 

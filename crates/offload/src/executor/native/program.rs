@@ -9,7 +9,7 @@ use super::translate::{round, verified};
 use crate::executor::lane::TraversalLane;
 use crate::executor::stores::Stores;
 use crate::executor::workspace::TraversalWorkspace;
-use crate::program::{ProgramWindow, TraversalProgram};
+use crate::program::TraversalProgram;
 use cranelift_jit::JITModule;
 use cranelift_module::Module;
 use std::mem::{ManuallyDrop, transmute};
@@ -68,8 +68,9 @@ impl NativeProgram {
         verified::translate(&program, &mut context.func);
         let mut contexts = vec![context];
         // Stores must be checked against permissions before any is made, so only programs without
-        // them run on nodes in place.
-        if !program.changes_memory() && !program.accesses(ProgramWindow::Allocation) {
+        // them run on nodes in place. A lane has no region either, which a program that declares
+        // regions may look at even if it does not take one.
+        if !program.changes_memory() && program.declaration().regions_at.is_none() {
             let mut context = module.make_context();
             round::signature(&mut context.func.signature, pointer);
             round::translate(&program, &mut context.func);

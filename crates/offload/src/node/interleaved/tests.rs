@@ -135,3 +135,35 @@ fn one_that_is_alone_comes_to_the_same_end() {
         }
     }
 }
+
+/// A program may look at the region that it could take, also where it runs beside others.
+#[test]
+fn a_program_that_only_reads_sees_its_region() {
+    let words: Vec<AtomicU64> = (0..64).map(|_| AtomicU64::new(0)).collect();
+    let ranges = NodeRanges::new(vec![NodeRange::whole(0x1000, 512, Tenant(1))]);
+    let memory = LocalMemory::new(&words, ranges.expect("one range")).expect("in memory");
+    let declaration = Declaration {
+        scratchpad: 24,
+        regions_at: Some(8),
+    };
+    let code = assemble("mov r0, 0\n stxdw [r2], r5\n exit").expect("code");
+    let program = TraversalProgram::verify(code, declaration).expect("a program");
+    let engine = ProgramEngine::new(program.into());
+    let mut interleaved = InterleavedTraversals::new(&memory, 2);
+    let scratchpad: Vec<u8> = [0u64, 1, 0x1100].map(u64::to_le_bytes).concat();
+    let job = TraversalJob {
+        engine: &engine,
+        tenant: Tenant(1),
+        address: 0x1000,
+        scratchpad: &scratchpad,
+        iterations: 1,
+        tag: (),
+    };
+    assert!(interleaved.admit(job).is_ok());
+    let mut ended = Vec::new();
+    interleaved.turn(|end| ended.push(end.scratchpad.to_vec()));
+    assert_eq!(
+        ended,
+        [[0x1100u64, 1, 0x1100].map(u64::to_le_bytes).concat()]
+    );
+}

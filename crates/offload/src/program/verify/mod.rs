@@ -1,26 +1,32 @@
 //! The verifier, which decides if code is a program.
 //!
-//! Jumps go forward only, so one pass in the order of the instructions sees every path. It tracks
-//! the possible contents of each register and each word of the stack: a number in an interval, or
-//! an address at a distance from the origin of a window. At a join of paths, it keeps what is true
-//! on both. It proves that each access is within its window, so executors need not check it again.
+//! Code has no loop, so one pass in an order of its paths ([`order`]) sees every path. It tracks
+//! the possible contents of each register and each part of the stack: a number within bounds
+//! ([`word`], [`number`]), or an address at a distance from the origin of a window. At a join of
+//! paths, it keeps what is true on both. It proves that each access is within its window, so
+//! executors need not check it again.
+//!
+//! A branch that cannot be taken is followed all the same, with what is known before it: native
+//! code contains the instructions behind it, so they are checked like all others.
 
-mod interval;
+mod compare;
+mod compute;
+mod number;
+mod order;
 mod refusal;
 mod state;
 mod value;
+mod word;
 
 pub use refusal::{InstructionRefusal, VerifyError};
 
 use super::program::ProgramAccess;
 use super::window::{NODE_BYTES_MAX, ProgramWindow, REGION_BYTES};
-use crate::isa::{
-    AluOperation, BpfCode, BranchCondition, Instruction, Operand, OperandSize, Register,
-    STACK_BYTES, Width,
-};
-use interval::{UnsignedInterval, opposite};
+use crate::isa::{BpfCode, Instruction, Operand, OperandSize, Register, STACK_BYTES, Width};
+use compare::{BranchComparison, refined};
+use number::NumberBounds;
 use state::AbstractState;
-use value::{AbstractValue, DISTANCE_MAX};
+use value::{AbstractAddress, AbstractNumber, AbstractValue, ValueSymbol};
 
 /// The results of the verifier.
 #[derive(Debug)]
@@ -47,14 +53,16 @@ pub fn verify(code: &BpfCode, scratchpad: usize, allocates: bool) -> Result<Find
     if let Some(first) = pass.states.first_mut() {
         *first = Some(AbstractState::new(allocates));
     }
+    let refused = |index, refusal| VerifyError::Instruction {
+        slot: code.slot(index),
+        text: code.instruction_text(index),
+        refusal,
+    };
+    let order = order::visiting_order(code).map_err(|(index, refusal)| refused(index, refusal))?;
     let mut longest_path = 0;
-    for (index, instruction) in code.instructions().iter().enumerate() {
-        pass.instruction(index, instruction)
-            .map_err(|refusal| VerifyError::Instruction {
-                slot: code.slot(index),
-                text: code.instruction_text(index),
-                refusal,
-            })?;
+    for index in order {
+        pass.instruction(index, &code.instructions()[index])
+            .map_err(|refusal| refused(index, refusal))?;
         longest_path = longest_path.max(pass.lengths[index] + 1);
     }
     // Without loops, no path has an instruction twice.
@@ -97,7 +105,8 @@ impl VerifierPass<'_> {
                 };
             }
             Instruction::Jump { .. } | Instruction::LongJump { .. } => {
-                return self.jump(index, state);
+                self.jump(index, state);
+                return Ok(());
             }
             Instruction::Branch {
                 width,
@@ -106,13 +115,18 @@ impl VerifierPass<'_> {
                 right,
                 ..
             } => {
+                let comparison = BranchComparison {
+                    index,
+                    width,
+                    condition,
+                    left,
+                    right,
+                };
                 // Both sides learn from the comparison: the target that it holds, the next
-                // instruction that its opposite does.
-                let taken = refined(&state, width, condition, left, right)?;
-                self.jump(index, taken)?;
-                if let Some(opposite) = opposite(condition) {
-                    state = refined(&state, width, opposite, left, right)?;
-                }
+                // instruction that it does not.
+                let taken = refined(&state, comparison, true)?;
+                self.jump(index, taken);
+                state = refined(&state, comparison, false)?;
             }
             Instruction::Load {
                 size,
@@ -124,6 +138,7 @@ impl VerifierPass<'_> {
                 let access = self.access(index, &state, base, offset, size, false)?;
                 let value = loaded(&state, access, size, signed)?;
                 state.set(destination, value);
+                state.named(destination, ValueSymbol::of_result(index));
             }
             Instruction::Store {
                 size,
@@ -131,14 +146,11 @@ impl VerifierPass<'_> {
                 offset,
                 source,
             } => {
-                let value = match source {
-                    Operand::Register(register) => known(&state, register)?,
-                    Operand::Immediate(value) => AbstractValue::Number(constant(value)),
-                };
+                operand(&state, source)?;
                 let access = self.access(index, &state, base, offset, size, true)?;
-                store(&mut state, access, source, value)?;
+                store(&mut state, index, access, size, source)?;
             }
-            _ => compute(&mut state, instruction)?,
+            _ => compute::compute(&mut state, index, instruction)?,
         }
         self.reach(index + 1, index, state);
         Ok(())
@@ -154,9 +166,12 @@ impl VerifierPass<'_> {
         size: OperandSize,
         stores: bool,
     ) -> Result<ProgramAccess, InstructionRefusal> {
-        let AbstractValue::Address { window, min, max } = known(state, base)? else {
+        let AbstractValue::Address(address) = known(state, base)? else {
             return Err(InstructionRefusal::NotAnAddress { register: base });
         };
+        let AbstractAddress {
+            window, min, max, ..
+        } = certain(address, base)?;
         let bytes = size.bytes() as i64;
         let (min, max) = (min + i64::from(offset), max + i64::from(offset));
         let (start, end) = (min, max + bytes);
@@ -198,19 +213,13 @@ impl VerifierPass<'_> {
         Ok(access)
     }
 
-    fn jump(&mut self, index: usize, state: AbstractState) -> Result<(), InstructionRefusal> {
+    fn jump(&mut self, index: usize, state: AbstractState) {
         let target = self.code.target(index).unwrap_or_default();
-        if target <= index {
-            return Err(InstructionRefusal::BackwardJump);
-        }
         self.reach(target, index, state);
-        Ok(())
     }
 
-    /// Notes that a path leads from one instruction to a later one.
+    /// Notes that a path leads from one instruction to another one, which is visited later.
     fn reach(&mut self, target: usize, from: usize, state: AbstractState) {
-        // One pass suffices only if no path returns to an instruction that was already checked.
-        debug_assert!(target > from);
         // Code ends with an exit or a jump, so there is such an instruction.
         debug_assert!(target < self.states.len());
         let length = self.lengths[from] + 1;
@@ -224,8 +233,8 @@ impl VerifierPass<'_> {
     }
 }
 
-fn constant(value: i32) -> UnsignedInterval {
-    UnsignedInterval::one(i64::from(value) as u64)
+fn constant(value: i32) -> NumberBounds {
+    NumberBounds::one(i64::from(value) as u64)
 }
 
 /// Returns the value of a register, which must have been written.
@@ -236,14 +245,33 @@ fn known(state: &AbstractState, register: Register) -> Result<AbstractValue, Ins
     }
 }
 
-/// Returns the interval of a register that must not hold an address.
-fn number(
+/// Returns the value of an operand, which must have been written.
+fn operand(state: &AbstractState, operand: Operand) -> Result<AbstractValue, InstructionRefusal> {
+    match operand {
+        Operand::Register(register) => known(state, register),
+        Operand::Immediate(value) => Ok(AbstractValue::number(constant(value))),
+    }
+}
+
+/// Returns the number of a register that must not hold an address.
+fn number_of(
     state: &AbstractState,
     register: Register,
-) -> Result<UnsignedInterval, InstructionRefusal> {
+) -> Result<AbstractNumber, InstructionRefusal> {
     match known(state, register)? {
-        AbstractValue::Number(interval) => Ok(interval),
+        AbstractValue::Number(number) => Ok(number),
         _ => Err(InstructionRefusal::AddressArithmetic { register }),
+    }
+}
+
+/// Returns an address that is certain not to be zero instead.
+fn certain(
+    address: AbstractAddress,
+    register: Register,
+) -> Result<AbstractAddress, InstructionRefusal> {
+    match address.or_zero {
+        true => Err(InstructionRefusal::MayBeZero { register }),
+        false => Ok(address),
     }
 }
 
@@ -253,31 +281,42 @@ fn loaded(
     size: OperandSize,
     signed: bool,
 ) -> Result<AbstractValue, InstructionRefusal> {
+    let mut bounds = NumberBounds::of_bits(size.bits());
     if access.window == ProgramWindow::Stack {
         let (min, max) = places(access);
-        if let Some(value) = state.word(min, max, access.bytes) {
-            return Ok(value);
-        }
-        // An executor does not clear the stack: unwritten bytes may be of another traversal.
-        if let Some(byte) = state.unwritten(min..max + access.bytes) {
-            let offset = byte as i64 - STACK_BYTES as i64;
-            return Err(InstructionRefusal::UninitialisedStack { offset });
+        match state.load(min, max, size) {
+            Some(AbstractValue::Number(number)) if signed => bounds = number.bounds,
+            Some(value) => return Ok(value),
+            // An executor does not clear the stack: unwritten bytes may be of another traversal.
+            None => {
+                if let Some(byte) = state.unwritten(min..max + access.bytes) {
+                    let offset = byte as i64 - STACK_BYTES as i64;
+                    return Err(InstructionRefusal::UninitialisedStack { offset });
+                }
+            }
         }
     }
-    Ok(AbstractValue::Number(match signed {
-        true => UnsignedInterval::ALL,
-        false => UnsignedInterval::of_bits(size.bits()),
-    }))
+    if signed {
+        bounds = bounds.sign_extended(size, Width::W64);
+    }
+    Ok(AbstractValue::number(bounds))
 }
 
 fn store(
     state: &mut AbstractState,
+    index: usize,
     access: ProgramAccess,
+    size: OperandSize,
     source: Operand,
-    value: AbstractValue,
 ) -> Result<(), InstructionRefusal> {
     let (min, max) = places(access);
-    if let (AbstractValue::Address { .. }, Operand::Register(register)) = (value, source) {
+    let value = match source {
+        // The register and its copy on the stack stay equal, and the verifier sees that by the
+        // name.
+        Operand::Register(register) => state.named(register, ValueSymbol::of_operand(index)),
+        Operand::Immediate(value) => AbstractValue::number(constant(value)),
+    };
+    if let (AbstractValue::Address(_), Operand::Register(register)) = (value, source) {
         let whole = access.window == ProgramWindow::Stack
             && access.bytes == 8
             && min == max
@@ -288,7 +327,7 @@ fn store(
         }
     }
     if access.window == ProgramWindow::Stack {
-        state.store(min, max, access.bytes, value);
+        state.store(min, max, size, value);
     }
     Ok(())
 }
@@ -298,193 +337,6 @@ fn store(
 fn places(access: ProgramAccess) -> (usize, usize) {
     let place = |offset: i64| (offset + STACK_BYTES as i64) as usize;
     (place(access.min), place(access.max))
-}
-
-/// Applies an instruction that only changes a register.
-fn compute(state: &mut AbstractState, instruction: &Instruction) -> Result<(), InstructionRefusal> {
-    match *instruction {
-        Instruction::Alu {
-            width,
-            operation,
-            destination,
-            source,
-        } => {
-            let value = alu(state, width, operation, destination, source)?;
-            state.set(destination, value);
-        }
-        Instruction::Negate { width, destination } => {
-            number(state, destination)?;
-            let bits = bits(width);
-            state.set(
-                destination,
-                AbstractValue::Number(UnsignedInterval::of_bits(bits)),
-            );
-        }
-        Instruction::SignExtend {
-            width,
-            destination,
-            source,
-            ..
-        } => {
-            number(state, source)?;
-            let bits = bits(width);
-            state.set(
-                destination,
-                AbstractValue::Number(UnsignedInterval::of_bits(bits)),
-            );
-        }
-        Instruction::Reorder {
-            size, destination, ..
-        } => {
-            number(state, destination)?;
-            let bits = size.bits();
-            state.set(
-                destination,
-                AbstractValue::Number(UnsignedInterval::of_bits(bits)),
-            );
-        }
-        Instruction::LoadImmediate { destination, value } => {
-            state.set(
-                destination,
-                AbstractValue::Number(UnsignedInterval::one(value)),
-            );
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
-fn bits(width: Width) -> u32 {
-    match width {
-        Width::W32 => 32,
-        Width::W64 => 64,
-    }
-}
-
-fn alu(
-    state: &AbstractState,
-    width: Width,
-    operation: AluOperation,
-    destination: Register,
-    source: Operand,
-) -> Result<AbstractValue, InstructionRefusal> {
-    let right = match source {
-        Operand::Register(register) => known(state, register)?,
-        Operand::Immediate(value) => AbstractValue::Number(constant(value)),
-    };
-    if operation == AluOperation::Move {
-        return match (width, right, source) {
-            (Width::W64, _, _) => Ok(right),
-            (Width::W32, AbstractValue::Number(interval), _) => {
-                Ok(AbstractValue::Number(interval.low_half()))
-            }
-            // Half of an address is neither an address nor a number that a program may see.
-            (Width::W32, _, Operand::Register(register)) => {
-                Err(InstructionRefusal::AddressArithmetic { register })
-            }
-            _ => Ok(AbstractValue::NUMBER),
-        };
-    }
-    let left = known(state, destination)?;
-    let refused = |register| Err(InstructionRefusal::AddressArithmetic { register });
-    let source = match source {
-        Operand::Register(register) => register,
-        Operand::Immediate(_) => destination,
-    };
-    match (left, right, operation, width) {
-        (AbstractValue::Number(a), AbstractValue::Number(b), _, _) => {
-            Ok(AbstractValue::Number(a.alu(width, operation, b)))
-        }
-        (address, AbstractValue::Number(by), AluOperation::Add, Width::W64) => {
-            moved(address, by, false)
-        }
-        // A sum may have the address on either side; a difference only on the left.
-        (AbstractValue::Number(by), address, AluOperation::Add, Width::W64) => {
-            moved(address, by, false)
-        }
-        (address, AbstractValue::Number(by), AluOperation::Subtract, Width::W64) => {
-            moved(address, by, true)
-        }
-        (AbstractValue::Number(_), _, _, _) => refused(source),
-        _ => refused(destination),
-    }
-}
-
-/// Returns an address moved by a number.
-fn moved(
-    address: AbstractValue,
-    by: UnsignedInterval,
-    back: bool,
-) -> Result<AbstractValue, InstructionRefusal> {
-    let (least, most) = match by.single() {
-        Some(value) => (value as i64, value as i64),
-        // Seen as signed numbers, the interval must not contain both signs.
-        None if by.max <= DISTANCE_MAX as u64 => (by.min as i64, by.max as i64),
-        None => return Err(InstructionRefusal::Unbounded),
-    };
-    if least < -DISTANCE_MAX || most > DISTANCE_MAX {
-        return Err(InstructionRefusal::Unbounded);
-    }
-    let (least, most) = if back { (-most, -least) } else { (least, most) };
-    debug_assert!(least <= most);
-    let AbstractValue::Address { window, min, max } = address else {
-        return Ok(AbstractValue::NUMBER);
-    };
-    Ok(AbstractValue::Address {
-        window,
-        min: min + least,
-        max: max + most,
-    })
-}
-
-/// Returns the state if a comparison holds.
-fn refined(
-    state: &AbstractState,
-    width: Width,
-    condition: BranchCondition,
-    left: Register,
-    right: Operand,
-) -> Result<AbstractState, InstructionRefusal> {
-    let interval = |register| match known(state, register)? {
-        AbstractValue::Number(interval) => Ok(interval),
-        _ => Err(InstructionRefusal::ComparesAddress {
-            register,
-            condition,
-        }),
-    };
-    let mut a = interval(left)?;
-    let mut b = match right {
-        Operand::Register(register) => interval(register)?,
-        Operand::Immediate(value) => constant(value),
-    };
-    let mut refined = state.clone();
-    if width == Width::W32 {
-        // An immediate was extended to 64 bits, but only its lower half is compared.
-        b = match right {
-            Operand::Immediate(_) => b.low_half(),
-            Operand::Register(_) => b,
-        };
-        // Below these bounds, the halves compare as the whole numbers do.
-        let most = match condition {
-            BranchCondition::SignedGreater
-            | BranchCondition::SignedGreaterOrEqual
-            | BranchCondition::SignedLess
-            | BranchCondition::SignedLessOrEqual => i32::MAX as u64,
-            _ => u32::MAX.into(),
-        };
-        if a.max > most || b.max > most {
-            return Ok(refined);
-        }
-    }
-    (a, b) = a.narrow_where(condition, b);
-    refined.set(left, AbstractValue::Number(a));
-    if let Operand::Register(register) = right
-        // A register that is compared with itself has got its interval already.
-        && register != left
-    {
-        refined.set(register, AbstractValue::Number(b));
-    }
-    Ok(refined)
 }
 
 #[cfg(test)]

@@ -53,12 +53,12 @@ pub enum VerifyError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InstructionRefusal {
-    /// A jump does not go forward.
+    /// A jump closes a loop.
     #[error(
-        "the jump goes back: programs have no loops, so unroll it (in C by `#pragma unroll` and a \
+        "the jump closes a loop: programs have none, so unroll it (in C by `#pragma unroll` and a \
          constant count)"
     )]
-    BackwardJump,
+    Loop,
     /// A function is called.
     #[error("programs have no calls")]
     Call,
@@ -110,17 +110,30 @@ pub enum InstructionRefusal {
         /// The end of its last byte (exclusive).
         end: i64,
     },
-    /// An operation on an address is not the addition or subtraction of a number of 64 bits.
+    /// An address is used that may be zero instead.
+    #[error("{register} is an address or zero: compare it with zero before")]
+    MayBeZero {
+        /// The register.
+        register: Register,
+    },
+    /// An operation on an address is not the addition or subtraction of a number of 64 bits, or the
+    /// subtraction of an address in the same window.
     #[error("this operation on the address in {register} is not allowed")]
     AddressArithmetic {
         /// The register.
         register: Register,
     },
-    /// A number that is added to an address may be too large.
-    #[error("the number added to an address may exceed {DISTANCE_MAX}; mask it before")]
+    /// A number that is added to an address, or subtracted, is not known to be small.
+    #[error(
+        "the number added to an address is not known to be within {DISTANCE_MAX} of zero; mask or \
+         compare it before"
+    )]
     Unbounded,
-    /// An address is compared.
-    #[error("{register} is an address, which cannot be compared by {condition:?}")]
+    /// An address is compared with a number other than zero, or with an address elsewhere.
+    #[error(
+        "{register} is an address, which cannot be compared by {condition:?} with this operand: \
+         only with an address in the same window, or by Equal and NotEqual with zero"
+    )]
     ComparesAddress {
         /// The register.
         register: Register,

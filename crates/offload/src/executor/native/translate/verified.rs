@@ -60,11 +60,12 @@ pub fn body(translation: &mut Translation<'_, VerifiedAccesses<'_>>, arguments: 
         translation.set(register, value);
     }
     let program = translation.accesses.program;
-    // Most programs use no stack. Their functions then need no frame of 512 bytes.
-    let stack_is_used = (0..program.code().instructions().len())
-        .filter_map(|index| program.access(index))
-        .any(|access| access.window == ProgramWindow::Stack);
+    // Most programs use no stack. Their functions then need no frame of 512 bytes. A program that
+    // only compares places of its stack has one, because the end of no stack would be zero.
+    let mut instructions = program.code().instructions().iter();
+    let stack_is_used = instructions.any(|instruction| instruction.reads(Register::R10));
     if stack_is_used {
+        // The slot is aligned to 2³ bytes, which the verifier counts on.
         let data = StackSlotData::new(StackSlotKind::ExplicitSlot, STACK_BYTES as u32, 3);
         let slot = translation.builder.create_sized_stack_slot(data);
         let end = STACK_BYTES as i32;
@@ -127,7 +128,7 @@ impl Accesses for VerifiedAccesses<'_> {
         }
     }
 
-    // The verifier refuses code with calls and backward jumps.
+    // The verifier refuses code with calls and loops: the jump is made once at most.
     fn jumps_back(_: &mut Translation<'_, Self>, _: usize) {}
 
     fn call(translation: &mut Translation<'_, Self>, _: usize) {
