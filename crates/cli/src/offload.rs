@@ -26,8 +26,8 @@ pub(crate) struct Offload {
     offload: Option<SocketAddrV4>,
 
     /// A file of the tenants that may run programs: lines of a number, a key of 64 hexadecimal
-    /// digits, and parts of the memory such as 4096-8192 or 8192-12288:read; a line without parts
-    /// allows all memory
+    /// digits, and the parts of the memory that it grants, such as 4096-8192, 8192-12288:read, or
+    /// rest for all that no other part has; a line without parts grants nothing
     #[arg(long, value_name = "FILE", requires = "offload")]
     tenants: Option<PathBuf>,
 
@@ -61,6 +61,15 @@ impl Offload {
         let (keys, ranges) =
             TenantKeys::read(&text, base, RESERVED_BYTES, size_of_val(words) as u64)
                 .map_err(|error| format!("{}: {error}", file.display()))?;
+        // Such a tenant's requests are refused, and only the operator can learn the cause.
+        for tenant in keys.without_ranges(&ranges) {
+            eprintln!(
+                "warning: {}: tenant {} is granted no part of the memory, so its programs reach \
+                 none (rest grants all that no other part has)",
+                file.display(),
+                tenant.0
+            );
+        }
         let ranges = NodeRanges::new(ranges)?;
         let socket = UdpSocket::bind(listen)
             .map_err(|error| format!("cannot listen at {listen}: {error}"))?;
