@@ -1,4 +1,4 @@
-//! Traversals at a memory node, and code shared with the switch.
+//! Traversals at a memory node, and code shared with other commands.
 
 use clap::Args;
 use nearfield_fabric::{GlobalAddress, NodeId, RESERVED_BYTES};
@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-type Failure = Box<dyn std::error::Error>;
+/// The cause of a failed command.
+pub(crate) type Failure = Box<dyn std::error::Error>;
 
 /// The options by which a memory node runs traversals.
 #[derive(Debug, Args)]
