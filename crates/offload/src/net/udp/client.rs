@@ -1,7 +1,10 @@
 //! Queries over UDP, one after the other.
 
 use super::{Datagrams, place, socket_towards};
-use crate::net::{CallerCounters, CallerSettings, OffloadCallError, OutgoingDatagram, QueryCaller};
+use crate::net::{
+    CallerCounters, CallerSettings, OffloadCallError, OutgoingDatagram, QueryCaller,
+    QueryCompletion,
+};
 use crate::node::Tenant;
 use crate::traversal::{QueryRunner, TraversalOutcome, TraversalQuery};
 use crate::wire::{AuthenticationKey, DATAGRAM_BYTES_MAX};
@@ -72,24 +75,37 @@ impl<S: Datagrams> OffloadClient<S> {
         self.caller.counters()
     }
 
+    /// Runs a query for at most `iterations` iterations. Also returns the object to which its
+    /// program leads. Its address and length are in two words of the scratchpad when the program
+    /// has ended; `words` are their numbers. The object is empty if the traversal has not ended, or
+    /// one of the words is zero.
+    ///
+    /// # Errors
+    /// There is no result. Stores of the program may have taken effect or not.
+    pub fn run_with_object(
+        &mut self,
+        query: &TraversalQuery,
+        iterations: u64,
+        words: [u8; 2],
+    ) -> Result<(TraversalOutcome, Vec<u8>), ClientError> {
+        let now = self.began.elapsed();
+        let out = &mut self.out;
+        let counter = self
+            .caller
+            .ask_with_object(now, query, iterations, words, out);
+        let completion = self.complete(counter)?;
+        Ok((completion.outcome?, completion.object))
+    }
+
     fn send(&mut self) -> io::Result<()> {
         for sent in self.out.drain(..) {
             self.socket.send_datagram(sent.to, &sent.datagram)?;
         }
         Ok(())
     }
-}
 
-impl<S: Datagrams> QueryRunner for OffloadClient<S> {
-    type Error = ClientError;
-
-    fn run(
-        &mut self,
-        query: &TraversalQuery,
-        iterations: u64,
-    ) -> Result<TraversalOutcome, ClientError> {
-        let now = self.began.elapsed();
-        let counter = self.caller.ask(now, query, iterations, &mut self.out);
+    /// Sends and receives until a query is complete.
+    fn complete(&mut self, counter: u64) -> io::Result<QueryCompletion> {
         loop {
             self.send()?;
             let now = self.began.elapsed();
@@ -108,8 +124,22 @@ impl<S: Datagrams> QueryRunner for OffloadClient<S> {
             if let Some(answer) = answer
                 && answer.counter == counter
             {
-                return Ok(answer.outcome?);
+                return Ok(answer);
             }
         }
+    }
+}
+
+impl<S: Datagrams> QueryRunner for OffloadClient<S> {
+    type Error = ClientError;
+
+    fn run(
+        &mut self,
+        query: &TraversalQuery,
+        iterations: u64,
+    ) -> Result<TraversalOutcome, ClientError> {
+        let now = self.began.elapsed();
+        let counter = self.caller.ask(now, query, iterations, &mut self.out);
+        Ok(self.complete(counter)?.outcome?)
     }
 }

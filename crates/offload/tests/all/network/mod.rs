@@ -3,6 +3,7 @@
 mod deaths;
 mod floods;
 mod hostile;
+mod objects;
 mod once;
 mod udp;
 pub mod world;
