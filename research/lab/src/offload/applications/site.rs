@@ -8,7 +8,7 @@ use crate::clock::thread_cpu_time;
 use nearfield_offload::net::udp::{Datagrams, serve_node, serve_switch};
 use nearfield_offload::net::{NodeSettings, OffloadNode, Switch, SwitchRangeTable, TenantKeys};
 use nearfield_offload::node::{LocalMemory, RackMemory};
-use nearfield_offload::wire::{AuthenticationKey, ProcessAddress};
+use nearfield_offload::wire::{AuthenticationKey, DATAGRAM_BYTES_MAX, ProcessAddress};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::ops::Range;
@@ -162,7 +162,12 @@ pub(super) fn with_nodes<R>(
             threads.push(scope.spawn(move || {
                 let mut keys = TenantKeys::new();
                 keys.insert(TENANT, KEY);
-                let mut programs = OffloadNode::new(memory, keys, NodeSettings::default());
+                let settings = NodeSettings {
+                    // The loopback interface carries long datagrams, and so do the rivals' calls.
+                    datagram_bytes: DATAGRAM_BYTES_MAX,
+                    ..NodeSettings::default()
+                };
+                let mut programs = OffloadNode::new(memory, keys, settings);
                 serve_node(&mut programs, &node.programs, None, stop)
             }));
         }
