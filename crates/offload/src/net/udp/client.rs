@@ -1,19 +1,21 @@
 //! Queries over UDP, one after the other.
 
-use super::{Datagrams, place, socket_towards};
+use super::{DatagramBatch, Datagrams, place, socket_towards};
 use crate::net::{
     CallerCounters, CallerSettings, OffloadCallError, OutgoingDatagram, QueryCaller,
     QueryCompletion,
 };
 use crate::node::Tenant;
 use crate::traversal::{QueryRunner, TraversalOutcome, TraversalQuery};
-use crate::wire::{AuthenticationKey, DATAGRAM_BYTES_MAX};
+use crate::wire::AuthenticationKey;
 use std::io;
 use std::net::{SocketAddrV4, UdpSocket};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Longest sleep of a caller before it checks its timers.
 const LOOK: Duration = Duration::from_millis(100);
+/// Largest number of datagrams that a caller receives at once: parts of an answer.
+const DATAGRAMS: usize = 8;
 
 /// A caller with a socket.
 #[derive(Debug)]
@@ -21,7 +23,7 @@ pub struct OffloadClient<S = UdpSocket> {
     socket: S,
     caller: QueryCaller,
     began: Instant,
-    buffer: Vec<u8>,
+    batch: DatagramBatch,
     out: Vec<OutgoingDatagram>,
 }
 
@@ -64,8 +66,7 @@ impl<S: Datagrams> OffloadClient<S> {
             socket,
             caller: QueryCaller::new(settings),
             began: Instant::now(),
-            // A datagram that is too long must be seen to be, instead of being cut to a message.
-            buffer: vec![0; DATAGRAM_BYTES_MAX + 1],
+            batch: DatagramBatch::new(DATAGRAMS),
             out: Vec::new(),
         }
     }
@@ -111,19 +112,19 @@ impl<S: Datagrams> OffloadClient<S> {
             let now = self.began.elapsed();
             let due = self.caller.due().unwrap_or(now + LOOK);
             let wait = due.saturating_sub(now).min(LOOK);
-            let received = self.socket.receive_datagram(&mut self.buffer, Some(wait))?;
+            self.socket.receive_datagrams(&mut self.batch, Some(wait))?;
             let now = self.began.elapsed();
-            let answer = received.and_then(|(length, _)| {
-                let datagram = self.buffer.get(..length).unwrap_or_default();
-                self.caller.receive(now, datagram, &mut self.out)
-            });
-            // The timers do not wait for silence, or a flood of foreign datagrams would stop them.
-            let answer = answer.or_else(|| self.caller.tick(now, &mut self.out));
             // Outcomes of earlier queries, which an error of the socket has cut off, may still
             // arrive.
-            if let Some(answer) = answer
-                && answer.counter == counter
-            {
+            let is_its = |answer: &QueryCompletion| answer.counter == counter;
+            let mut found = None;
+            for (datagram, _) in self.batch.iter() {
+                let answer = self.caller.receive(now, datagram, &mut self.out);
+                found = found.or(answer.filter(is_its));
+            }
+            // The timers do not wait for silence, or a flood of foreign datagrams would stop them.
+            let ticked = || self.caller.tick(now, &mut self.out).filter(is_its);
+            if let Some(answer) = found.or_else(ticked) {
                 return Ok(answer);
             }
         }

@@ -1,8 +1,8 @@
 //! The loops of switches and memory nodes, which run until they are stopped.
 
-use super::Datagrams;
+use super::{DatagramBatch, Datagrams};
 use crate::net::{OffloadNode, OutgoingDatagram, Switch};
-use crate::wire::{Announcement, AuthenticationKey, DATAGRAM_BYTES_MAX, ProcessAddress};
+use crate::wire::{Announcement, AuthenticationKey, ProcessAddress};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ pub fn serve_node(
     stop: &AtomicBool,
 ) -> io::Result<()> {
     let began = Instant::now();
-    let mut buffer = vec![0; DATAGRAM_BYTES_MAX + 1];
+    let mut batch = DatagramBatch::new(DATAGRAMS);
     let mut out = Vec::new();
     let mut announced: Option<Duration> = None;
     while !stop.load(Ordering::Relaxed) {
@@ -49,18 +49,12 @@ pub fn serve_node(
             socket.send_datagram(announcer.switch, &datagram)?;
             announced = Some(now);
         }
-        for _ in 0..DATAGRAMS {
-            // With work to do, the node only looks for datagrams.
-            let wait = (!node.has_work()).then_some(LOOK);
-            let Some((length, from)) = socket.receive_datagram(&mut buffer, wait)? else {
-                break;
-            };
-            let datagram = buffer.get(..length).unwrap_or_default();
-            node.receive(began.elapsed(), from, datagram, &mut out);
-            // Replies are not delayed until more requests were read.
-            if !out.is_empty() {
-                break;
-            }
+        // With work to do, the node only looks for datagrams.
+        let wait = (!node.has_work()).then_some(LOOK);
+        socket.receive_datagrams(&mut batch, wait)?;
+        let now = began.elapsed();
+        for (datagram, from) in batch.iter() {
+            node.receive(now, from, datagram, &mut out);
         }
         send_all(socket, &mut out)?;
         // Replies do not take the place of a turn, or a flood of refused requests would stop the
@@ -73,9 +67,14 @@ pub fn serve_node(
 
 /// Sends datagrams in their order.
 fn send_all(socket: &impl Datagrams, out: &mut Vec<OutgoingDatagram>) -> io::Result<()> {
-    for sent in out.drain(..) {
+    if let [sent] = &out[..] {
+        // Most turns end one traversal, which needs no list.
         socket.send_datagram(sent.to, &sent.datagram)?;
+    } else if !out.is_empty() {
+        let datagrams = out.iter().map(|sent| (sent.to, sent.datagram.as_slice()));
+        socket.send_datagrams(&datagrams.collect::<Vec<_>>())?;
     }
+    out.clear();
     Ok(())
 }
 
@@ -89,17 +88,19 @@ pub fn serve_switch(
     stop: &AtomicBool,
     mut learned: impl FnMut(&Switch),
 ) -> io::Result<()> {
-    let mut buffer = vec![0; DATAGRAM_BYTES_MAX + 1];
+    let mut batch = DatagramBatch::new(DATAGRAMS);
     let mut map = switch.map().clone();
     while !stop.load(Ordering::Relaxed) {
-        let Some((length, from)) = socket.receive_datagram(&mut buffer, Some(LOOK))? else {
-            continue;
-        };
-        let datagram = buffer.get_mut(..length).unwrap_or_default();
+        socket.receive_datagrams(&mut batch, Some(LOOK))?;
         let announced = switch.counters().announced;
-        if let Some(to) = switch.receive(from, datagram) {
-            socket.send_datagram(to, datagram)?;
-        } else if switch.counters().announced > announced && *switch.map() != map {
+        let mut sent = Vec::with_capacity(batch.len());
+        for (datagram, from) in batch.iter_mut() {
+            if let Some(to) = switch.receive(from, datagram) {
+                sent.push((to, &*datagram));
+            }
+        }
+        socket.send_datagrams(&sent)?;
+        if switch.counters().announced > announced && *switch.map() != map {
             map = switch.map().clone();
             learned(switch);
         }
