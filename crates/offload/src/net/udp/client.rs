@@ -94,7 +94,7 @@ impl<S: Datagrams> OffloadClient<S> {
         let counter = self
             .caller
             .ask_with_object(now, query, iterations, words, out);
-        let completion = self.complete(counter)?;
+        let completion = self.one(counter)?;
         Ok((completion.outcome?, completion.object))
     }
 
@@ -106,28 +106,40 @@ impl<S: Datagrams> OffloadClient<S> {
     }
 
     /// Sends and receives until a query is complete.
-    fn complete(&mut self, counter: u64) -> io::Result<QueryCompletion> {
-        loop {
+    fn one(&mut self, counter: u64) -> io::Result<QueryCompletion> {
+        let mut found = None;
+        self.complete(|answer| {
+            // Outcomes of earlier queries, which an error of the socket has cut off, may still
+            // arrive.
+            if answer.counter == counter {
+                found = Some(answer);
+            }
+            found.is_some()
+        })?;
+        found.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// Sends and receives until `take` returns true for a completed query.
+    fn complete(&mut self, mut take: impl FnMut(QueryCompletion) -> bool) -> io::Result<()> {
+        let mut is_done = false;
+        while !is_done {
             self.send()?;
             let now = self.began.elapsed();
             let due = self.caller.due().unwrap_or(now + LOOK);
             let wait = due.saturating_sub(now).min(LOOK);
             self.socket.receive_datagrams(&mut self.batch, Some(wait))?;
             let now = self.began.elapsed();
-            // Outcomes of earlier queries, which an error of the socket has cut off, may still
-            // arrive.
-            let is_its = |answer: &QueryCompletion| answer.counter == counter;
-            let mut found = None;
             for (datagram, _) in self.batch.iter() {
-                let answer = self.caller.receive(now, datagram, &mut self.out);
-                found = found.or(answer.filter(is_its));
+                if let Some(answer) = self.caller.receive(now, datagram, &mut self.out) {
+                    is_done |= take(answer);
+                }
             }
             // The timers do not wait for silence, or a flood of foreign datagrams would stop them.
-            let ticked = || self.caller.tick(now, &mut self.out).filter(is_its);
-            if let Some(answer) = found.or_else(ticked) {
-                return Ok(answer);
+            while !is_done && let Some(answer) = self.caller.tick(now, &mut self.out) {
+                is_done |= take(answer);
             }
         }
+        Ok(())
     }
 }
 
@@ -141,6 +153,44 @@ impl<S: Datagrams> QueryRunner for OffloadClient<S> {
     ) -> Result<TraversalOutcome, ClientError> {
         let now = self.began.elapsed();
         let counter = self.caller.ask(now, query, iterations, &mut self.out);
-        Ok(self.complete(counter)?.outcome?)
+        Ok(self.one(counter)?.outcome?)
+    }
+
+    /// Sends all queries, then waits for their outcomes.
+    fn run_all(
+        &mut self,
+        queries: &[TraversalQuery],
+        iterations: u64,
+    ) -> Vec<Result<TraversalOutcome, ClientError>> {
+        let now = self.began.elapsed();
+        let mut counters = Vec::with_capacity(queries.len());
+        for query in queries {
+            counters.push(self.caller.ask(now, query, iterations, &mut self.out));
+        }
+        let mut outcomes: Vec<Option<_>> = counters.iter().map(|_| None).collect();
+        let mut left = counters.len();
+        let mut failure = None;
+        if left > 0 {
+            let ended = self.complete(|answer| {
+                let at = counters
+                    .iter()
+                    .position(|&counter| counter == answer.counter);
+                if let Some(outcome) = at.and_then(|at| outcomes.get_mut(at)) {
+                    *outcome = Some(answer.outcome);
+                    left -= 1;
+                }
+                left == 0
+            });
+            failure = ended.err();
+        }
+        let outcomes = outcomes.into_iter().map(|outcome| match outcome {
+            Some(outcome) => outcome.map_err(ClientError::from),
+            // An error of the socket is that of the first query without an outcome.
+            None => Err(match failure.take() {
+                Some(error) => error.into(),
+                None => OffloadCallError::NoAnswer { last: None }.into(),
+            }),
+        });
+        outcomes.collect()
     }
 }
