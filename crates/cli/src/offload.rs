@@ -12,7 +12,10 @@ use std::io::Write;
 use std::net::{SocketAddrV4, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Time in a second that a node spends on the translation of a tenant's new programs.
+const TRANSLATION_BUDGET: Duration = Duration::from_millis(100);
 
 /// The cause of a failed command.
 pub(crate) type Failure = Box<dyn std::error::Error>;
@@ -105,6 +108,8 @@ impl Offload {
         };
         let settings = NodeSettings {
             epoch,
+            // The interpreter needs no translation.
+            translation_budget: ProgramEngine::HAS_NATIVE_CODE.then_some(TRANSLATION_BUDGET),
             ..NodeSettings::default()
         };
         let memory = LocalMemory::new(words, ranges)?;

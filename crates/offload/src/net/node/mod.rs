@@ -5,6 +5,7 @@ mod programs;
 mod replies;
 
 pub use counters::NodeCounters;
+pub use programs::{ProgramTranslation, TranslatedProgram};
 
 use super::OutgoingDatagram;
 use super::keys::TenantKeys;
@@ -47,6 +48,10 @@ pub struct NodeSettings {
     pub datagram_bytes: usize,
     /// The function that creates the engine of a program.
     pub engine: fn(Arc<TraversalProgram>) -> ProgramEngine,
+    /// The processor time that other threads spend on engines of a tenant's new programs in each
+    /// second; programs are interpreted meanwhile. `None` if an engine is created when the program
+    /// arrives, which may take milliseconds.
+    pub translation_budget: Option<Duration>,
 }
 
 impl Default for NodeSettings {
@@ -60,6 +65,7 @@ impl Default for NodeSettings {
             hops_max: 16,
             datagram_bytes: 1472,
             engine: ProgramEngine::new,
+            translation_budget: None,
         }
     }
 }
@@ -112,7 +118,7 @@ impl<'m> OffloadNode<'m> {
             settings,
             interleaved: InterleavedTraversals::new(memory, settings.slots.max(1)),
             waiting: VecDeque::new(),
-            programs: ProgramCache::new(settings.engine),
+            programs: ProgramCache::new(settings.engine, settings.translation_budget),
             replies: SentReplies::default(),
             counters: NodeCounters::default(),
             turn: None,
@@ -136,6 +142,22 @@ impl<'m> OffloadNode<'m> {
     /// Returns true if there are traversals to run.
     pub fn has_work(&self) -> bool {
         self.interleaved.active() + self.waiting.len() > 0
+    }
+
+    /// Returns true if other threads create the engines of its programs.
+    pub fn translates_apart(&self) -> bool {
+        self.settings.translation_budget.is_some()
+    }
+
+    /// Returns the next program whose engine another thread must create, if there is one within
+    /// its tenant's budget.
+    pub fn next_translation(&mut self, now: Duration) -> Option<ProgramTranslation> {
+        self.programs.next_translation(now)
+    }
+
+    /// Uses a translated program from its next request on. `time` was spent on it.
+    pub fn take_translated(&mut self, now: Duration, done: TranslatedProgram, time: Duration) {
+        self.programs.take_translated(now, done, time);
     }
 
     /// Returns the counters.

@@ -1,10 +1,11 @@
 //! The loops of switches and memory nodes, which run until they are stopped.
 
 use super::{DatagramBatch, Datagrams};
-use crate::net::{OffloadNode, OutgoingDatagram, Switch};
+use crate::net::{OffloadNode, OutgoingDatagram, ProgramTranslation, Switch, TranslatedProgram};
 use crate::wire::{Announcement, AuthenticationKey, ProcessAddress};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 /// Longest sleep of a process before it checks if it must stop.
@@ -25,7 +26,32 @@ pub struct Announcer {
     pub announcement: Announcement,
 }
 
-/// Runs a memory node until `stop`.
+/// A thread that translates programs.
+struct TranslatorThread {
+    jobs: Sender<ProgramTranslation>,
+    /// The programs that were translated, and the time that each has taken.
+    done: Receiver<(TranslatedProgram, Duration)>,
+    is_busy: bool,
+}
+
+impl TranslatorThread {
+    /// Gives the node what was translated, and takes the next program. The thread has one at a
+    /// time, so that it does not work for a tenant that has spent its budget meanwhile.
+    fn exchange(&mut self, node: &mut OffloadNode<'_>, now: Duration) {
+        while let Ok((done, time)) = self.done.try_recv() {
+            node.take_translated(now, done, time);
+            self.is_busy = false;
+        }
+        if !self.is_busy
+            && let Some(job) = node.next_translation(now)
+        {
+            self.is_busy = self.jobs.send(job).is_ok();
+        }
+    }
+}
+
+/// Runs a memory node until `stop`. If the node has a budget for translations, a thread of its own
+/// translates programs.
 ///
 /// # Errors
 /// The socket is unusable.
@@ -34,6 +60,38 @@ pub fn serve_node(
     socket: &impl Datagrams,
     announcer: Option<&Announcer>,
     stop: &AtomicBool,
+) -> io::Result<()> {
+    if !node.translates_apart() {
+        return run_node(node, socket, announcer, stop, None);
+    }
+    std::thread::scope(|scope| {
+        let (jobs, to_do) = mpsc::channel::<ProgramTranslation>();
+        let (finished, done) = mpsc::channel();
+        scope.spawn(move || {
+            for job in to_do {
+                let began = Instant::now();
+                let translated = job.run();
+                if finished.send((translated, began.elapsed())).is_err() {
+                    break;
+                }
+            }
+        });
+        let translator = TranslatorThread {
+            jobs,
+            done,
+            is_busy: false,
+        };
+        // The thread ends when the node has dropped its end of the channel.
+        run_node(node, socket, announcer, stop, Some(translator))
+    })
+}
+
+fn run_node(
+    node: &mut OffloadNode<'_>,
+    socket: &impl Datagrams,
+    announcer: Option<&Announcer>,
+    stop: &AtomicBool,
+    mut translator: Option<TranslatorThread>,
 ) -> io::Result<()> {
     let began = Instant::now();
     let mut batch = DatagramBatch::new(DATAGRAMS);
@@ -52,6 +110,7 @@ pub fn serve_node(
         // With work to do, the node only looks for datagrams.
         let wait = (!node.has_work()).then_some(LOOK);
         socket.receive_datagrams(&mut batch, wait)?;
+        // Datagrams may have been waited for.
         let now = began.elapsed();
         for (datagram, from) in batch.iter() {
             node.receive(now, from, datagram, &mut out);
@@ -61,6 +120,9 @@ pub fn serve_node(
         // traversals of others.
         node.turn(&mut out);
         send_all(socket, &mut out)?;
+        if let Some(translator) = &mut translator {
+            translator.exchange(node, now);
+        }
     }
     Ok(())
 }

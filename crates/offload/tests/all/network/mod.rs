@@ -5,5 +5,6 @@ mod floods;
 mod hostile;
 mod objects;
 mod once;
+mod translations;
 mod udp;
 pub mod world;
