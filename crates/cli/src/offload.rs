@@ -2,7 +2,7 @@
 
 use clap::Args;
 use nearfield_fabric::{GlobalAddress, NodeId, RESERVED_BYTES};
-use nearfield_offload::net::udp::{Announcer, place, serve_node, socket_towards};
+use nearfield_offload::net::udp::{Announcer, place, serve_node_with_workers, socket_towards};
 use nearfield_offload::net::{NodeSettings, OffloadNode, TenantKeys};
 use nearfield_offload::node::{LocalMemory, NodeRanges};
 use nearfield_offload::traversal::ProgramEngine;
@@ -35,6 +35,12 @@ pub(crate) struct Offload {
     #[arg(long, value_name = "FILE", requires = "offload")]
     tenants: Option<PathBuf>,
 
+    /// The number of threads that run programs; with more than one, a program that only reads may
+    /// see a part of what another one stores in an iteration (with shm only)
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "offload",
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    offload_threads: u16,
+
     /// Announce the node's addresses to this switch
     #[arg(long, value_name = "IP:PORT", requires_all = ["offload", "rack_key"])]
     switch: Option<SocketAddrV4>,
@@ -60,6 +66,13 @@ impl Offload {
         let (Some(listen), Some(file)) = (self.offload, &self.tenants) else {
             return Ok(None);
         };
+        if turn.is_some() && self.offload_threads > 1 {
+            return Err(
+                "--offload-threads needs --listen shm:NAME: over UCX, posts and programs exclude \
+                 each other"
+                    .into(),
+            );
+        }
         let text = read(file)?;
         let base = GlobalAddress::new(number, 0).to_bits();
         let (keys, ranges) =
@@ -120,6 +133,7 @@ impl Offload {
             settings,
             socket,
             announcer,
+            workers: usize::from(self.offload_threads).saturating_sub(1),
         }))
     }
 }
@@ -133,6 +147,8 @@ pub(crate) struct OffloadMemoryNode<'n> {
     settings: NodeSettings,
     socket: UdpSocket,
     announcer: Option<Announcer>,
+    /// Number of threads besides the first.
+    workers: usize,
 }
 
 impl OffloadMemoryNode<'_> {
@@ -151,13 +167,23 @@ impl OffloadMemoryNode<'_> {
 
     /// Runs programs until `stop`, then prints counts of the work.
     pub(crate) fn serve(&self, stop: &AtomicBool) -> std::io::Result<()> {
-        let node = OffloadNode::new(&self.memory, self.keys.clone(), self.settings);
+        let create = || OffloadNode::new(&self.memory, self.keys.clone(), self.settings);
         let mut node = match self.turn {
-            Some(turn) => node.in_turn(turn),
-            None => node,
+            Some(turn) => create().in_turn(turn),
+            None => create(),
         };
-        serve_node(&mut node, &self.socket, self.announcer.as_ref(), stop)?;
-        print_line(&node.counters().to_string());
+        let announcer = self.announcer.as_ref();
+        let worked = serve_node_with_workers(
+            &mut node,
+            self.workers,
+            create,
+            &self.socket,
+            announcer,
+            stop,
+        )?;
+        let mut counters = node.counters().clone();
+        counters.add(&worked);
+        print_line(&counters.to_string());
         Ok(())
     }
 }

@@ -34,7 +34,9 @@ pub mod udp;
 
 pub use caller::{CallerCounters, CallerSettings, OffloadCallError, QueryCaller, QueryCompletion};
 pub use keys::{KeysError, TenantKeys};
-pub use node::{NodeCounters, NodeSettings, OffloadNode, ProgramTranslation, TranslatedProgram};
+pub use node::{
+    NodeCounters, NodeSettings, OffloadNode, ProgramTranslation, SpareTraversal, TranslatedProgram,
+};
 pub use switch::{MapError, Switch, SwitchCounters, SwitchRangeTable};
 
 use crate::wire::ProcessAddress;

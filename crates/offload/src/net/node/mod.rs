@@ -84,6 +84,13 @@ pub struct OffloadNode<'m> {
     turn: Option<&'m FairMutex<()>>,
 }
 
+/// A traversal that waits at a node, and that another thread may run instead: it only reads.
+#[derive(Debug)]
+pub struct SpareTraversal {
+    engine: ProgramEngine,
+    work: NodeRequest,
+}
+
 /// A traversal that has ended, stopped or left.
 struct EndedRequest {
     work: NodeRequest,
@@ -142,6 +149,29 @@ impl<'m> OffloadNode<'m> {
     /// Returns true if there are traversals to run.
     pub fn has_work(&self) -> bool {
         self.interleaved.active() + self.waiting.len() > 0
+    }
+
+    /// Returns true if all traversals of the node can be in flight, and another one.
+    pub fn has_room(&self) -> bool {
+        self.interleaved.active() + self.waiting.len() < self.settings.slots.max(1)
+    }
+
+    /// Returns a waiting traversal that another node on the same memory may run in its place, if
+    /// this one has as many in flight as it can. Only those that read are given away: they need no
+    /// memory of replies.
+    pub fn spare(&mut self) -> Option<SpareTraversal> {
+        if self.interleaved.has_room() {
+            return None;
+        }
+        let only_reads = |(_, work): &(ProgramEngine, NodeRequest)| !work.changes_memory;
+        let at = self.waiting.iter().position(only_reads)?;
+        let (engine, work) = self.waiting.remove(at)?;
+        Some(SpareTraversal { engine, work })
+    }
+
+    /// Takes over a traversal of another node on the same memory, with the same settings.
+    pub fn adopt(&mut self, spare: SpareTraversal) {
+        self.waiting.push_back((spare.engine, spare.work));
     }
 
     /// Returns true if other threads create the engines of its programs.

@@ -9,7 +9,7 @@ mod serve;
 
 pub use batch::DatagramBatch;
 pub use client::{ClientError, OffloadClient};
-pub use serve::{Announcer, serve_node, serve_switch};
+pub use serve::{Announcer, serve_node, serve_node_with_workers, serve_switch};
 
 use crate::wire::ProcessAddress;
 use std::io::{self, ErrorKind};

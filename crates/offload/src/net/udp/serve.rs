@@ -1,8 +1,13 @@
 //! The loops of switches and memory nodes, which run until they are stopped.
 
 use super::{DatagramBatch, Datagrams};
-use crate::net::{OffloadNode, OutgoingDatagram, ProgramTranslation, Switch, TranslatedProgram};
+use crate::net::{
+    NodeCounters, OffloadNode, OutgoingDatagram, ProgramTranslation, SpareTraversal, Switch,
+    TranslatedProgram,
+};
 use crate::wire::{Announcement, AuthenticationKey, ProcessAddress};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -12,6 +17,8 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(50);
 /// Largest number of datagrams between two turns of the traversals in flight.
 const DATAGRAMS: usize = 32;
+/// Largest number of traversals that wait for workers.
+const SPARE: usize = 64;
 /// Interval of a memory node's announcements.
 const ANNOUNCED_EVERY: Duration = Duration::from_secs(1);
 
@@ -61,8 +68,118 @@ pub fn serve_node(
     announcer: Option<&Announcer>,
     stop: &AtomicBool,
 ) -> io::Result<()> {
+    serve_with(node, socket, announcer, stop, None)
+}
+
+/// Traversals that a node has given away, for its workers.
+#[derive(Default)]
+struct SpareQueue {
+    waiting: Mutex<VecDeque<SpareTraversal>>,
+    arrived: Condvar,
+}
+
+impl SpareQueue {
+    /// Takes what a node can spare, as far as there is room: the rest waits at the node, which
+    /// refuses requests when it has too many.
+    fn fill(&self, node: &mut OffloadNode<'_>) {
+        // Without surplus the node's thread takes no lock.
+        if node.has_room() {
+            return;
+        }
+        let mut waiting = self.waiting.lock();
+        while waiting.len() < SPARE
+            && let Some(spare) = node.spare()
+        {
+            waiting.push_back(spare);
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Moves traversals to a worker that has room. Waits for the first one if it has none.
+    fn give(&self, worker: &mut OffloadNode<'_>) {
+        let mut waiting = self.waiting.lock();
+        if waiting.is_empty() && !worker.has_work() {
+            // A worker that wakes up for nothing checks if it must stop.
+            let _ = self.arrived.wait_for(&mut waiting, LOOK);
+        }
+        while worker.has_room()
+            && let Some(spare) = waiting.pop_front()
+        {
+            worker.adopt(spare);
+        }
+    }
+}
+
+/// Runs a memory node until `stop`, like [`serve_node`], with workers: nodes that `worker` creates,
+/// each on a thread of its own, on the same memory and with the same settings. They run traversals
+/// that only read, when the node has more than it can have in flight. Returns the counters of the
+/// workers.
+///
+/// A traversal of a worker may read while one of the node stores. It may see a part of the stores
+/// of an iteration.
+///
+/// # Errors
+/// The socket is unusable.
+pub fn serve_node_with_workers<'m>(
+    node: &mut OffloadNode<'_>,
+    workers: usize,
+    worker: impl Fn() -> OffloadNode<'m> + Sync,
+    socket: &(impl Datagrams + Sync),
+    announcer: Option<&Announcer>,
+    stop: &AtomicBool,
+) -> io::Result<NodeCounters> {
+    let queue = SpareQueue::default();
+    let (queue, worker) = (&queue, &worker);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers)
+            .map(|_| scope.spawn(move || run_worker(&mut worker(), queue, socket, stop)))
+            .collect();
+        // Without workers nothing may be given away.
+        let spare = (!workers.is_empty()).then_some(queue);
+        let served = serve_with(node, socket, announcer, stop, spare);
+        // After an error the workers must end, too.
+        stop.store(true, Ordering::Relaxed);
+        let mut counters = NodeCounters::default();
+        for worker in workers {
+            match worker.join() {
+                Ok(worked) => counters.add(&worked?),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        served.map(|()| counters)
+    })
+}
+
+/// Runs a worker until `stop`.
+fn run_worker(
+    node: &mut OffloadNode<'_>,
+    queue: &SpareQueue,
+    socket: &impl Datagrams,
+    stop: &AtomicBool,
+) -> io::Result<NodeCounters> {
+    let mut out = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        queue.give(node);
+        node.turn(&mut out);
+        if let Err(error) = send_all(socket, &mut out) {
+            // The node ends, too, and with it all that wait for this worker.
+            stop.store(true, Ordering::Relaxed);
+            return Err(error);
+        }
+    }
+    Ok(node.counters().clone())
+}
+
+/// Runs a memory node, and a thread for its translations if it has a budget for them.
+fn serve_with(
+    node: &mut OffloadNode<'_>,
+    socket: &impl Datagrams,
+    announcer: Option<&Announcer>,
+    stop: &AtomicBool,
+    spare: Option<&SpareQueue>,
+) -> io::Result<()> {
     if !node.translates_apart() {
-        return run_node(node, socket, announcer, stop, None);
+        return run_node(node, socket, announcer, stop, (None, spare));
     }
     std::thread::scope(|scope| {
         let (jobs, to_do) = mpsc::channel::<ProgramTranslation>();
@@ -82,7 +199,7 @@ pub fn serve_node(
             is_busy: false,
         };
         // The thread ends when the node has dropped its end of the channel.
-        run_node(node, socket, announcer, stop, Some(translator))
+        run_node(node, socket, announcer, stop, (Some(translator), spare))
     })
 }
 
@@ -91,7 +208,7 @@ fn run_node(
     socket: &impl Datagrams,
     announcer: Option<&Announcer>,
     stop: &AtomicBool,
-    mut translator: Option<TranslatorThread>,
+    (mut translator, spare): (Option<TranslatorThread>, Option<&SpareQueue>),
 ) -> io::Result<()> {
     let began = Instant::now();
     let mut batch = DatagramBatch::new(DATAGRAMS);
@@ -120,6 +237,9 @@ fn run_node(
         // traversals of others.
         node.turn(&mut out);
         send_all(socket, &mut out)?;
+        if let Some(spare) = spare {
+            spare.fill(node);
+        }
         if let Some(translator) = &mut translator {
             translator.exchange(node, now);
         }

@@ -7,4 +7,5 @@ mod objects;
 mod once;
 mod translations;
 mod udp;
+mod workers;
 pub mod world;
