@@ -21,7 +21,7 @@ fuzz_target!(|input: (&[u8], &[u8], bool)| {
         datagram[..3].copy_from_slice(&[0x50, 0x4e, 2]);
         let length = scratchpad.len().min(4096) as u16;
         if datagram[3] == 4 {
-            // A part of an answer: the first one, or the last one if the rest of the header says so.
+            // A part of an answer: the first one or the last one, as the header says.
             datagram[4..6].fill(0);
             datagram[7] = 0;
             datagram[44..88].fill(0);

@@ -106,6 +106,8 @@ fn traversals_go_from_node_to_node_through_the_switch() {
             &(number + 1).to_string(),
             "--offload",
             "127.0.0.1:0",
+            "--offload-threads",
+            "2",
             "--tenants",
             tenants,
             "--switch",

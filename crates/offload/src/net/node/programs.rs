@@ -34,7 +34,7 @@ struct TenantPrograms {
     noted: Duration,
 }
 
-/// A program that is to be translated, by any thread, while its node interprets it.
+/// A program for any thread to translate while its node interprets it.
 #[derive(Debug)]
 pub struct ProgramTranslation {
     tenant: Tenant,

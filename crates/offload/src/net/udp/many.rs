@@ -118,8 +118,8 @@ fn name(place: ProcessAddress) -> sockaddr_in {
     }
 }
 
-/// Returns the sender of a datagram; 0.0.0.0:0, to which no reply is sent, if it has another kind of
-/// address.
+/// Returns the sender of a datagram; 0.0.0.0:0, to which replies are lost, if it has another kind
+/// of address.
 fn place(name: &sockaddr_in) -> ProcessAddress {
     if c_int::from(name.sin_family) != libc::AF_INET {
         return ProcessAddress(0);
