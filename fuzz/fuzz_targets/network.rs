@@ -7,7 +7,9 @@ use libfuzzer_sys::fuzz_target;
 use nearfield_offload::net::{NodeSettings, OffloadNode, Switch, SwitchRangeTable, TenantKeys};
 use nearfield_offload::node::{LocalMemory, NodeRange, NodeRanges, Tenant, TenantPermission};
 use nearfield_offload::traversal::ProgramEngine;
-use nearfield_offload::wire::{AuthenticationKey, HEADER_BYTES, OffloadMessage, ProcessAddress};
+use nearfield_offload::wire::{
+    AnswerFragment, AuthenticationKey, HEADER_BYTES, OffloadMessage, ProcessAddress,
+};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -28,9 +30,14 @@ fn seal((header, scratchpad, body, sealed): Datagram<'_>) -> Vec<u8> {
     datagram.resize(HEADER_BYTES, 0);
     datagram[..4].copy_from_slice(&[0x50, 0x4e, 2, 1]);
     datagram[4] %= 15;
-    datagram[5] %= 2;
-    datagram[7] = 0;
-    datagram[42..44].fill(0);
+    datagram[5] %= 8;
+    // Only a request of an object names a word of the scratchpad.
+    if datagram[5] & 2 == 0 {
+        datagram[5] %= 2;
+        datagram[7] = 0;
+        datagram[43] = 0;
+    }
+    datagram[42] = 0;
     datagram[36..38].copy_from_slice(&TENANT.0.to_le_bytes());
     // The datagram gets an address near the memory, and few iterations.
     datagram[48..56].copy_from_slice(
@@ -96,7 +103,9 @@ fuzz_target!(|input: Vec<Datagram<'_>>| {
         }
         assert!(is_known || out.is_empty());
         for sent in out {
-            assert!(OffloadMessage::decode(&sent.datagram, |_| Some(KEY)).is_ok());
+            let is_message = OffloadMessage::decode(&sent.datagram, |_| Some(KEY)).is_ok();
+            let is_part = AnswerFragment::decode(&sent.datagram, |_| Some(KEY)).is_ok();
+            assert!(is_message || is_part);
         }
     }
     let others = words.iter().skip(PART / 8);

@@ -11,6 +11,8 @@ mod memory_node;
 mod nodes;
 #[cfg(target_os = "linux")]
 mod offload;
+#[cfg(target_os = "linux")]
+mod program;
 mod serve;
 #[cfg(target_os = "linux")]
 mod switch;
@@ -42,6 +44,8 @@ enum NearfieldCommand {
     Nodes(nodes::NodesArguments),
     #[cfg(target_os = "linux")]
     Switch(switch::SwitchArguments),
+    #[cfg(target_os = "linux")]
+    Program(program::ProgramArguments),
 }
 
 fn main() -> ExitCode {
@@ -54,5 +58,7 @@ fn main() -> ExitCode {
         NearfieldCommand::Nodes(arguments) => nodes::run(&arguments),
         #[cfg(target_os = "linux")]
         NearfieldCommand::Switch(arguments) => switch::run(&arguments),
+        #[cfg(target_os = "linux")]
+        NearfieldCommand::Program(arguments) => program::run(&arguments),
     }
 }

@@ -79,7 +79,7 @@ Examples:
       Clients on other machines connect to 192.0.2.7:7000.
   nearfield memory-node --listen shm:left --size 4gb --etcd http://a:2379,http://b:2379
       Registered as left, by a number from etcd; `nearfield nodes --etcd` shows it.
-  echo \"1 $(openssl rand -hex 32)\" > tenants
+  echo \"1 $(openssl rand -hex 32) rest\" > tenants
   nearfield memory-node --listen shm:pool --size 8gb --offload 127.0.0.1:7001 --tenants tenants
       Tenant 1 runs traversal programs on all of the memory.";
 

@@ -1,8 +1,8 @@
-//! Traversals at a memory node, and code shared with the switch.
+//! Traversals at a memory node, and code shared with other commands.
 
 use clap::Args;
 use nearfield_fabric::{GlobalAddress, NodeId, RESERVED_BYTES};
-use nearfield_offload::net::udp::{Announcer, place, serve_node, socket_towards};
+use nearfield_offload::net::udp::{Announcer, place, serve_node_with_workers, socket_towards};
 use nearfield_offload::net::{NodeSettings, OffloadNode, TenantKeys};
 use nearfield_offload::node::{LocalMemory, NodeRanges};
 use nearfield_offload::traversal::ProgramEngine;
@@ -12,9 +12,13 @@ use std::io::Write;
 use std::net::{SocketAddrV4, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-type Failure = Box<dyn std::error::Error>;
+/// Time in a second that a node spends on the translation of a tenant's new programs.
+const TRANSLATION_BUDGET: Duration = Duration::from_millis(100);
+
+/// The cause of a failed command.
+pub(crate) type Failure = Box<dyn std::error::Error>;
 
 /// The options by which a memory node runs traversals.
 #[derive(Debug, Args)]
@@ -26,10 +30,16 @@ pub(crate) struct Offload {
     offload: Option<SocketAddrV4>,
 
     /// A file of the tenants that may run programs: lines of a number, a key of 64 hexadecimal
-    /// digits, and parts of the memory such as 4096-8192 or 8192-12288:read; a line without parts
-    /// allows all memory
+    /// digits, and the parts of the memory that it grants, such as 4096-8192, 8192-12288:read, or
+    /// rest for all that no other part has; a line without parts grants nothing
     #[arg(long, value_name = "FILE", requires = "offload")]
     tenants: Option<PathBuf>,
+
+    /// The number of threads that run programs; with more than one, a program that only reads may
+    /// see a part of what another one stores in an iteration (with shm only)
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "offload",
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    offload_threads: u16,
 
     /// Announce the node's addresses to this switch
     #[arg(long, value_name = "IP:PORT", requires_all = ["offload", "rack_key"])]
@@ -56,11 +66,27 @@ impl Offload {
         let (Some(listen), Some(file)) = (self.offload, &self.tenants) else {
             return Ok(None);
         };
+        if turn.is_some() && self.offload_threads > 1 {
+            return Err(
+                "--offload-threads needs --listen shm:NAME: over UCX, posts and programs exclude \
+                 each other"
+                    .into(),
+            );
+        }
         let text = read(file)?;
         let base = GlobalAddress::new(number, 0).to_bits();
         let (keys, ranges) =
             TenantKeys::read(&text, base, RESERVED_BYTES, size_of_val(words) as u64)
                 .map_err(|error| format!("{}: {error}", file.display()))?;
+        // Such a tenant's requests are refused, and only the operator can learn the cause.
+        for tenant in keys.without_ranges(&ranges) {
+            eprintln!(
+                "warning: {}: tenant {} is granted no part of the memory, so its programs reach \
+                 none (rest grants all that no other part has)",
+                file.display(),
+                tenant.0
+            );
+        }
         let ranges = NodeRanges::new(ranges)?;
         let socket = UdpSocket::bind(listen)
             .map_err(|error| format!("cannot listen at {listen}: {error}"))?;
@@ -95,6 +121,8 @@ impl Offload {
         };
         let settings = NodeSettings {
             epoch,
+            // The interpreter needs no translation.
+            translation_budget: ProgramEngine::HAS_NATIVE_CODE.then_some(TRANSLATION_BUDGET),
             ..NodeSettings::default()
         };
         let memory = LocalMemory::new(words, ranges)?;
@@ -105,6 +133,7 @@ impl Offload {
             settings,
             socket,
             announcer,
+            workers: usize::from(self.offload_threads).saturating_sub(1),
         }))
     }
 }
@@ -118,6 +147,8 @@ pub(crate) struct OffloadMemoryNode<'n> {
     settings: NodeSettings,
     socket: UdpSocket,
     announcer: Option<Announcer>,
+    /// Number of threads besides the first.
+    workers: usize,
 }
 
 impl OffloadMemoryNode<'_> {
@@ -136,13 +167,23 @@ impl OffloadMemoryNode<'_> {
 
     /// Runs programs until `stop`, then prints counts of the work.
     pub(crate) fn serve(&self, stop: &AtomicBool) -> std::io::Result<()> {
-        let node = OffloadNode::new(&self.memory, self.keys.clone(), self.settings);
+        let create = || OffloadNode::new(&self.memory, self.keys.clone(), self.settings);
         let mut node = match self.turn {
-            Some(turn) => node.in_turn(turn),
-            None => node,
+            Some(turn) => create().in_turn(turn),
+            None => create(),
         };
-        serve_node(&mut node, &self.socket, self.announcer.as_ref(), stop)?;
-        print_line(&node.counters().to_string());
+        let announcer = self.announcer.as_ref();
+        let worked = serve_node_with_workers(
+            &mut node,
+            self.workers,
+            create,
+            &self.socket,
+            announcer,
+            stop,
+        )?;
+        let mut counters = node.counters().clone();
+        counters.add(&worked);
+        print_line(&counters.to_string());
         Ok(())
     }
 }

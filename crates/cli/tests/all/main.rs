@@ -9,6 +9,7 @@ mod memory_node;
 mod memory_taken;
 mod nodes;
 mod offload;
+mod program;
 mod serve;
 #[cfg(target_os = "linux")]
 mod shared_pool;

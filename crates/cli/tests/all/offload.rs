@@ -86,7 +86,8 @@ fn traversals_go_from_node_to_node_through_the_switch() {
     std::fs::create_dir_all(&folder).expect("a folder");
     let rack = &file(&folder, "rack.key", &"0c".repeat(32));
     let (key, text) = (AuthenticationKey([0x0a; 32]), "0a".repeat(32));
-    let tenants = &file(&folder, "tenants", &format!("1 {text}\n"));
+    let lines = format!("1 {text} rest\n2 {}\n", "0b".repeat(32));
+    let tenants = &file(&folder, "tenants", &lines);
     let mut switch =
         OffloadProcess::start(&["switch", "--listen", "127.0.0.1:0", "--rack-key", rack]);
     let ready = switch.line("The switch is ready at ");
@@ -105,6 +106,8 @@ fn traversals_go_from_node_to_node_through_the_switch() {
             &(number + 1).to_string(),
             "--offload",
             "127.0.0.1:0",
+            "--offload-threads",
+            "2",
             "--tenants",
             tenants,
             "--switch",
@@ -152,6 +155,12 @@ fn traversals_go_from_node_to_node_through_the_switch() {
         std::thread::sleep(Duration::from_millis(20));
     };
     assert_eq!((outcome.word(0), outcome.iterations), (0x3ff, 10));
+    // The line of the other tenant grants nothing.
+    let other = AuthenticationKey([0x0b; 32]);
+    let mut other = OffloadClient::new(place, Tenant(2), other, |_| {}).expect("a socket");
+    let outcome = other.run(&query, 100).expect("a reply");
+    assert_eq!(outcome.status, TraversalStatus::Denied);
+    assert_eq!((outcome.word(0), outcome.iterations), (0, 0));
     // The node's own page belongs to no tenant.
     let own = GlobalAddress::new(NodeId(1), 8).to_bits();
     let outcome = client
@@ -306,6 +315,25 @@ fn invalid_options_are_refused() {
     assert!(
         wrong.contains("tenants: line 1: a key is 64 hexadecimal digits"),
         "{wrong}"
+    );
+    let key = "0a".repeat(32);
+    let twice = &file(
+        &folder,
+        "twice",
+        &format!("1 {key} 4096-8192\n2 {key} 8000-9000\n"),
+    );
+    let wrong = error(&[&node[..], &[listen], &offload, &[twice]].concat());
+    assert!(
+        wrong.contains("twice: line 2: 8000-9000 overlaps a part of line 1"),
+        "{wrong}"
+    );
+    // No machine has this address, so the node ends after the warning.
+    let bare = &file(&folder, "bare", &format!("1 {key}\n"));
+    let nowhere = ["--expose", "--offload", "192.0.2.1:9", "--tenants", bare];
+    let warned = error(&[&node[..], &[listen], &nowhere].concat());
+    assert!(
+        warned.contains("bare: tenant 1 is granted no part of the memory"),
+        "{warned}"
     );
     let exposed = [
         "--listen",

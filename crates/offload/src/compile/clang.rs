@@ -50,6 +50,14 @@ pub fn compile(source: &str) -> Result<TraversalProgram, CompileError> {
 /// # Errors
 /// See [`CompileError`].
 pub fn compile_file(source: &Path) -> Result<TraversalProgram, CompileError> {
+    Ok(from_object(&compile_object(source)?)?)
+}
+
+/// Compiles a source file to an object file with the lines of the source, and returns its bytes.
+///
+/// # Errors
+/// See [`CompileError`]. The program is not verified.
+pub fn compile_object(source: &Path) -> Result<Vec<u8>, CompileError> {
     let folder = tempfile::tempdir()?;
     std::fs::write(folder.path().join("nearfield_offload.h"), HEADER)?;
     let object = folder.path().join("traversal.o");
@@ -63,6 +71,8 @@ pub fn compile_file(source: &Path) -> Result<TraversalProgram, CompileError> {
             // Without optimization, clang neither inlines nor unrolls, and the verifier refuses
             // calls and loops.
             "-O2",
+            // The lines of the source, which change no instruction.
+            "-g",
             "-Wall",
             "-Wno-unused-parameter",
         ])
@@ -83,5 +93,5 @@ pub fn compile_file(source: &Path) -> Result<TraversalProgram, CompileError> {
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
         return Err(CompileError::Refused { message });
     }
-    Ok(from_object(&std::fs::read(&object)?)?)
+    Ok(std::fs::read(&object)?)
 }

@@ -5,9 +5,11 @@
 
 mod clang;
 mod object;
+mod source_lines;
 
-pub use clang::{CompileError, compile, compile_file};
+pub use clang::{CompileError, compile, compile_file, compile_object};
 pub use object::{ObjectError, from_object};
+pub use source_lines::{SourceLines, SourcePlace};
 
 /// The header for C sources.
 pub const HEADER: &str = include_str!("../../c/nearfield_offload.h");

@@ -5,7 +5,7 @@ use crate::program::{Declaration, TraversalProgram, VerifyError};
 use object::{Architecture, Object, ObjectSection};
 
 /// The sections where the header puts the iteration and the declaration.
-const ITERATION: &str = "nearfield.iteration";
+pub(super) const ITERATION: &str = "nearfield.iteration";
 const DECLARATION: &str = "nearfield.declaration";
 /// The value of the declaration's second field if there is no list of free regions.
 const NO_REGIONS: u16 = u16::MAX;

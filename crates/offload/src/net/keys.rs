@@ -4,6 +4,9 @@ use crate::node::{NodeRange, Tenant, TenantPermission};
 use crate::wire::AuthenticationKey;
 use std::collections::HashMap;
 
+/// The part of a line that grants all memory which no other part has.
+const REST: &str = "rest";
+
 /// The key of each tenant.
 #[derive(Clone, Debug, Default)]
 pub struct TenantKeys {
@@ -36,10 +39,19 @@ impl TenantKeys {
         self.keys.get(&tenant).copied()
     }
 
-    /// Reads lines of a tenant's number and key, followed by any number of its parts of the node's
-    /// memory: `START-END`, which are offsets in bytes, and `:read` if its programs may not store
-    /// there. A tenant without parts has all memory that no other tenant has, if it is the only
-    /// such tenant. Lines that begin with `#` are ignored.
+    /// Returns the tenants that have no range, in ascending order: their programs reach no memory.
+    pub fn without_ranges(&self, ranges: &[NodeRange]) -> Vec<Tenant> {
+        let has_range = |tenant: &Tenant| ranges.iter().any(|range| range.tenant == *tenant);
+        let mut tenants: Vec<Tenant> = self.keys.keys().copied().collect();
+        tenants.retain(|tenant| !has_range(tenant));
+        tenants.sort_unstable();
+        tenants
+    }
+
+    /// Reads lines of a tenant's number and key, followed by the parts of the node's memory that
+    /// the line grants: `START-END`, which are offsets in bytes, or `rest` for all memory that no
+    /// other part has, and `:read` behind either if the tenant's programs may not store there. A
+    /// line without parts grants nothing. Lines that begin with `#` are ignored.
     ///
     /// `base` is the address of offset 0. Memory extends from the offset `start` to the offset
     /// `end`.
@@ -48,11 +60,13 @@ impl TenantKeys {
     /// use nearfield_offload::net::TenantKeys;
     /// use nearfield_offload::node::Tenant;
     ///
-    /// let text = format!("1 {}\n2 {} 4096-8192:read", "0a".repeat(32), "0b".repeat(32));
+    /// let key = "0a".repeat(32);
+    /// let text = format!("1 {key} rest\n2 {key} 4096-8192:read\n3 {key}");
     /// let (keys, ranges) = TenantKeys::read(&text, 1 << 48, 4096, 1 << 20)?;
-    /// assert!(keys.get(Tenant(2)).is_some() && keys.get(Tenant(3)).is_none());
+    /// assert!(keys.get(Tenant(3)).is_some() && keys.get(Tenant(4)).is_none());
     /// assert_eq!((ranges[0].tenant, ranges[0].start), (Tenant(2), (1 << 48) + 4096));
     /// assert_eq!((ranges[1].tenant, ranges[1].offset), (Tenant(1), 8192));
+    /// assert_eq!(keys.without_ranges(&ranges), [Tenant(3)]);
     /// # Ok::<(), nearfield_offload::net::KeysError>(())
     /// ```
     ///
@@ -65,13 +79,12 @@ impl TenantKeys {
         end: u64,
     ) -> Result<(TenantKeys, Vec<NodeRange>), KeysError> {
         let mut keys = TenantKeys::new();
-        let mut ranges = Vec::new();
-        let mut heir: Option<Tenant> = None;
+        // Each range has its line, which an error names.
+        let mut granted: Vec<(usize, NodeRange)> = Vec::new();
+        let mut rest: Option<(usize, Tenant, TenantPermission)> = None;
         for (index, text) in text.lines().enumerate() {
-            let wrong = |reason: String| KeysError {
-                line: index + 1,
-                reason,
-            };
+            let line = index + 1;
+            let wrong = |reason: String| KeysError { line, reason };
             let mut words = text.split_whitespace();
             let Some(number) = words.next().filter(|word| !word.starts_with('#')) else {
                 continue;
@@ -86,21 +99,35 @@ impl TenantKeys {
                 return Err(wrong(format!("tenant {number} is listed twice")));
             }
             keys.insert(tenant, key);
-            let mut has_part = false;
             for word in words {
-                let range = part(word, tenant, base, start, end).map_err(wrong)?;
-                // Parts of two tenants may overlap here. `NodeRanges::new` refuses such ranges.
-                ranges.push(range);
-                has_part = true;
-            }
-            if !has_part && let Some(other) = heir.replace(tenant) {
-                let other = other.0;
-                return Err(wrong(format!(
-                    "tenants {other} and {number} both have no part of the memory"
-                )));
+                let (extent, permission) = match word.strip_suffix(":read") {
+                    Some(extent) => (extent, TenantPermission::Read),
+                    None => (word, TenantPermission::Write),
+                };
+                if extent == REST {
+                    if let Some((other, ..)) = rest.replace((line, tenant, permission)) {
+                        return Err(wrong(format!("line {other} grants the {REST} already")));
+                    }
+                    continue;
+                }
+                let (from, to) = bounds(word, extent, start, end).map_err(wrong)?;
+                let overlaps =
+                    |range: &NodeRange| range.offset < to && from < range.offset + range.bytes;
+                if let Some((other, _)) = granted.iter().find(|(_, range)| overlaps(range)) {
+                    return Err(wrong(format!("{word} overlaps a part of line {other}")));
+                }
+                let range = NodeRange {
+                    start: base + from,
+                    bytes: to - from,
+                    offset: from,
+                    tenant,
+                    permission,
+                };
+                granted.push((line, range));
             }
         }
-        if let Some(tenant) = heir {
+        let mut ranges: Vec<NodeRange> = granted.into_iter().map(|(_, range)| range).collect();
+        if let Some((_, tenant, permission)) = rest {
             ranges.sort_by_key(|range: &NodeRange| range.offset);
             let mut at = start;
             let given = ranges.clone();
@@ -115,7 +142,7 @@ impl TenantKeys {
                         bytes: from - at,
                         offset: at,
                         tenant,
-                        permission: TenantPermission::Write,
+                        permission,
                     });
                 }
                 at = at.max(to);
@@ -125,29 +152,21 @@ impl TenantKeys {
     }
 }
 
-fn part(word: &str, tenant: Tenant, base: u64, start: u64, end: u64) -> Result<NodeRange, String> {
-    let (extent, permission) = match word.strip_suffix(":read") {
-        Some(extent) => (extent, TenantPermission::Read),
-        None => (word, TenantPermission::Write),
-    };
+/// Returns the offsets of a part's first byte and of its end. `word` is the part as it is written,
+/// with its permission, and `extent` is the part without that.
+fn bounds(word: &str, extent: &str, start: u64, end: u64) -> Result<(u64, u64), String> {
     let bounds = extent
         .split_once('-')
         .and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
     let Some((from, to)) = bounds else {
         return Err(format!(
-            "{word} is not a part such as 4096-8192 or 4096-8192:read"
+            "{word} is not a part such as 4096-8192, 4096-8192:read or {REST}"
         ));
     };
     if from < start || to > end || from >= to {
         return Err(format!("{word} is not between {start} and {end}"));
     }
-    Ok(NodeRange {
-        start: base + from,
-        bytes: to - from,
-        offset: from,
-        tenant,
-        permission,
-    })
+    Ok((from, to))
 }
 
 #[cfg(test)]
@@ -165,15 +184,21 @@ mod tests {
         assert!(line == 3 && why.contains("64 hexadecimal"), "{why}");
         assert!(reason("x").1.contains("not a tenant number"));
         assert!(reason(&format!("1 {key}\n1 {key}")).1.contains("twice"));
-        assert!(
-            reason(&format!("1 {key}\n2 {key}"))
-                .1
-                .contains("both have no part")
-        );
-        assert!(
-            reason(&format!("1 {key} 5"))
-                .1
-                .contains("not a part such as")
+        for part in ["5", "all", "rest:write", "4096-8192:write"] {
+            let (_, why) = reason(&format!("1 {key} {part}"));
+            assert!(why.contains("not a part such as"), "{why}");
+        }
+        let twice = (2, "line 1 grants the rest already".to_owned());
+        assert_eq!(reason(&format!("1 {key} rest\n2 {key} rest:read")), twice);
+        for part in ["8191-8200", "5000-6000", "4096-16384"] {
+            let text = format!("1 {key} 4096-8192\n# comment\n2 {key} 16384-20480 {part}:read");
+            let why = format!("{part}:read overlaps a part of line 1");
+            assert_eq!(reason(&text), (3, why));
+        }
+        let (line, why) = reason(&format!("1 {key} 4096-8192 8000-9000"));
+        assert_eq!(
+            (line, why.as_str()),
+            (1, "8000-9000 overlaps a part of line 1")
         );
         for part in ["0-4097", "4096-2000000", "5000-5000", "6000-5000"] {
             let (_, why) = reason(&format!("1 {key} {part}"));
@@ -182,9 +207,34 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_goes_to_the_tenant_without_parts() {
+    fn a_line_without_parts_grants_nothing() {
         let key = "00".repeat(32);
-        let text = format!("7 {key}\n1 {key} 8192-12288 20480-24576:read");
+        let text = format!("3 {key}\n1 {key}\n2 {key} 4096-8192");
+        let (keys, ranges) = TenantKeys::read(&text, 0, 4096, 1 << 20).expect("tenants");
+        let granted: Vec<(u16, u64)> = ranges
+            .iter()
+            .map(|range| (range.tenant.0, range.bytes))
+            .collect();
+        assert_eq!(granted, [(2, 4096)]);
+        assert!(keys.get(Tenant(1)).is_some());
+        assert_eq!(keys.without_ranges(&ranges), [Tenant(1), Tenant(3)]);
+    }
+
+    #[test]
+    fn the_rest_may_be_granted_for_reads_only() {
+        let text = format!("1 {} rest:read", "00".repeat(32));
+        let (_, ranges) = TenantKeys::read(&text, 0, 4096, 1 << 20).expect("tenants");
+        let [range] = ranges[..] else {
+            panic!("{ranges:?}");
+        };
+        assert_eq!(range.permission, TenantPermission::Read);
+        assert_eq!((range.offset, range.bytes), (4096, (1 << 20) - 4096));
+    }
+
+    #[test]
+    fn the_rest_goes_to_the_tenant_whose_line_has_it() {
+        let key = "00".repeat(32);
+        let text = format!("7 {key} rest\n1 {key} 8192-12288 20480-24576:read");
         let (_, mut ranges) = TenantKeys::read(&text, 0, 4096, 1 << 20).expect("tenants");
         ranges.sort_by_key(|range| range.offset);
         let all: Vec<(u64, u64, u16)> = ranges

@@ -14,6 +14,9 @@
 //!   identify a piece of work. A node remembers the message that it sent after each piece that may
 //!   have stored something, and sends that again instead of working twice (`node/replies.rs`). It
 //!   forgets the message when the caller reports that it has the outcome.
+//! - *Objects.* A request may ask for the bytes to which its program leads. The node that holds
+//!   them adds them to the response, which it sends in parts if it is longer than a datagram
+//!   (`wire/answer.rs`).
 //! - *Programs* are identified by their hash. A node that does not know one requests it from the
 //!   caller.
 //! - *Maps.* A node that receives a request for an address that it does not hold refuses it by
@@ -34,7 +37,9 @@ pub mod udp;
 
 pub use caller::{CallerCounters, CallerSettings, OffloadCallError, QueryCaller, QueryCompletion};
 pub use keys::{KeysError, TenantKeys};
-pub use node::{NodeCounters, NodeSettings, OffloadNode};
+pub use node::{
+    NodeCounters, NodeSettings, OffloadNode, ProgramTranslation, SpareTraversal, TranslatedProgram,
+};
 pub use switch::{MapError, Switch, SwitchCounters, SwitchRangeTable};
 
 use crate::wire::ProcessAddress;

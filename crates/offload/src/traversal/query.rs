@@ -65,4 +65,15 @@ pub trait QueryRunner {
         query: &TraversalQuery,
         iterations: u64,
     ) -> Result<TraversalOutcome, Self::Error>;
+
+    /// Runs queries for at most `iterations` iterations each, at the same time where the runner
+    /// can. Returns their results in their order.
+    fn run_all(
+        &mut self,
+        queries: &[TraversalQuery],
+        iterations: u64,
+    ) -> Vec<Result<TraversalOutcome, Self::Error>> {
+        let queries = queries.iter();
+        queries.map(|query| self.run(query, iterations)).collect()
+    }
 }

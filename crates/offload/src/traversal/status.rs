@@ -15,11 +15,12 @@ pub enum TraversalStatus {
     IterationLimit = 1,
     /// An iteration has stored into a new allocation, and no region was free.
     OutOfRegions = 2,
-    /// The node is on no memory node, or a region of the free list is not.
+    /// The node or the object is on no memory node, or a region of the free list is not.
     NoSuchAddress = 3,
-    /// The tenant may not read the node, or may not write where the program stores.
+    /// The tenant may not read the node or the object, or may not write where the program stores.
     Denied = 4,
-    /// The bytes of an iteration's load are in more than one range.
+    /// The bytes of an iteration's load, or of an object, are in more than one range, or an object
+    /// is longer than an answer may carry.
     Split = 5,
     /// Switches have forwarded the request as often as allowed.
     HopLimit = 6,

@@ -1,23 +1,25 @@
 //! Requests and responses: one format, so that a response with a new address is a request.
 //!
 //! ```text
-//!  0 magic 2 | version 1 | kind 1 | status 1 | flags 1 | hops 1 | zero 1
+//!  0 magic 2 | version 1 | kind 1 | status 1 | flags 1 | hops 1 | address word 1
 //!  8 caller 8
 //! 16 counter 8
 //! 24 settled 8
 //! 32 visit 4 | tenant 2 | scratchpad length 2
-//! 40 program length 2 | zero 2 | map epoch 4
+//! 40 body length 3 | length word 1 | map epoch 4
 //! 48 address 8
 //! 56 iterations made 8
 //! 64 iterations left 8
 //! 72 program hash 16
 //! 88 tag 16
-//! 104 scratchpad without zeros at its end, program
+//! 104 scratchpad without zeros at its end, body: the program of a request, the object of a
+//!     response
 //! ```
 //!
 //! All fields are little-endian and at fixed places, so that a switch reads them without parsing
 //! the rest.
 
+use super::answer::{AnswerObject, OBJECT_BYTES_MAX};
 use super::key::{AuthenticationKey, TAG_BYTES, are_equal};
 use super::place::ProcessAddress;
 use crate::node::Tenant;
@@ -27,6 +29,7 @@ use crate::traversal::TraversalStatus;
 /// Length of a header.
 pub const HEADER_BYTES: usize = 104;
 /// Largest length of a datagram: header, scratchpad, and a program with its declaration of 8 bytes.
+/// Longer responses are sent in parts.
 pub const DATAGRAM_BYTES_MAX: usize =
     HEADER_BYTES + SCRATCHPAD_BYTES_MAX + 8 + 8 * INSTRUCTIONS_MAX;
 
@@ -35,12 +38,17 @@ const VERSION: u8 = 2;
 const REQUEST: u8 = 1;
 const RESPONSE: u8 = 2;
 pub(super) const ANNOUNCEMENT: u8 = 3;
+pub(super) const FRAGMENT: u8 = 4;
+/// The bits of the flags.
+const RETURNS: u8 = 1;
+const HAS_OBJECT: u8 = 2;
+const OBJECT_IS_NEXT: u8 = 4;
 const HOPS: usize = 6;
-const TAG: std::ops::Range<usize> = 88..88 + TAG_BYTES;
+pub(super) const TAG: std::ops::Range<usize> = 88..88 + TAG_BYTES;
 const _: () = assert!(TAG.end == HEADER_BYTES);
-// The header has 16 bits for each length, and UDP over IPv4 carries 65,507 bytes.
+// The header has 16 bits for the scratchpad's length, and UDP over IPv4 carries 65,507 bytes.
 const _: () = assert!(SCRATCHPAD_BYTES_MAX <= u16::MAX as usize);
-const _: () = assert!(8 + 8 * INSTRUCTIONS_MAX <= u16::MAX as usize);
+const _: () = assert!(8 + 8 * INSTRUCTIONS_MAX <= OBJECT_BYTES_MAX);
 const _: () = assert!(DATAGRAM_BYTES_MAX <= 65_507);
 
 /// The kind of a message.
@@ -62,6 +70,8 @@ pub struct OffloadMessage {
     /// True if a memory node reports to the caller that an address is elsewhere, instead of
     /// forwarding the request.
     pub returns_to_caller: bool,
+    /// The object that the response must carry.
+    pub object: Option<AnswerObject>,
     /// Number of times that a switch has forwarded it.
     pub hops: u8,
     /// The caller, which receives the response.
@@ -88,7 +98,8 @@ pub struct OffloadMessage {
     pub program: ProgramHash,
     /// The state. Zeros at its end are not sent.
     pub scratchpad: Vec<u8>,
-    /// The program's bytes; empty if the nodes are assumed to know it.
+    /// The program's bytes in a request; empty if the nodes are assumed to know it. The object in a
+    /// response.
     pub body: Vec<u8>,
 }
 
@@ -179,26 +190,43 @@ impl AuthenticationKey {
 
 impl OffloadMessage {
     /// Encodes the message, with the tag of a key. Zeros at the scratchpad's end are left out. Of
-    /// scratchpad and program at most 65,535 bytes are sent; programs have fewer.
+    /// the scratchpad at most 65,535 bytes are sent, and of the body at most [`OBJECT_BYTES_MAX`];
+    /// programs have fewer.
     pub fn encode(&self, key: &AuthenticationKey) -> Vec<u8> {
-        let cut = |bytes: usize| bytes.min(u16::MAX.into());
-        let scratchpad = cut(length_without_zeros(&self.scratchpad));
-        let body = cut(self.body.len());
+        let mut bytes = self.bytes();
+        let tag = key.tag(&bytes);
+        bytes[TAG].copy_from_slice(&tag);
+        bytes
+    }
+
+    /// Encodes the message with zeros in place of a tag.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let scratchpad = length_without_zeros(&self.scratchpad).min(u16::MAX.into());
+        let body = self.body.len().min(OBJECT_BYTES_MAX);
         let mut bytes = Vec::with_capacity(HEADER_BYTES + scratchpad + body);
         bytes.extend(DatagramHead::bytes(match self.kind {
             OffloadMessageKind::Request => REQUEST,
             OffloadMessageKind::Response => RESPONSE,
         }));
-        let flags = u8::from(self.returns_to_caller);
-        bytes.extend([self.status.code(), flags, self.hops, 0]);
+        let returns = if self.returns_to_caller { RETURNS } else { 0 };
+        let object = match self.object {
+            None => 0,
+            Some(object) if object.is_next => HAS_OBJECT | OBJECT_IS_NEXT,
+            Some(_) => HAS_OBJECT,
+        };
+        let (address, length) = match self.object {
+            None => (0, 0),
+            Some(object) => (object.address, object.length),
+        };
+        bytes.extend([self.status.code(), returns | object, self.hops, address]);
         for word in [self.caller.0, self.counter, self.settled] {
             bytes.extend(word.to_le_bytes());
         }
         bytes.extend(self.visit.to_le_bytes());
         bytes.extend(self.tenant.0.to_le_bytes());
         bytes.extend((scratchpad as u16).to_le_bytes());
-        bytes.extend((body as u16).to_le_bytes());
-        bytes.extend([0; 2]);
+        // The body's length has 24 bits.
+        bytes.extend((u32::from(length) << 24 | body as u32).to_le_bytes());
         bytes.extend(self.map_epoch.to_le_bytes());
         for word in [self.address, self.made, self.left] {
             bytes.extend(word.to_le_bytes());
@@ -208,8 +236,6 @@ impl OffloadMessage {
         debug_assert_eq!(bytes.len(), HEADER_BYTES);
         bytes.extend(&self.scratchpad[..scratchpad]);
         bytes.extend(&self.body[..body]);
-        let tag = key.tag(&bytes);
-        bytes[TAG].copy_from_slice(&tag);
         bytes
     }
 
@@ -221,23 +247,58 @@ impl OffloadMessage {
         bytes: &[u8],
         key: impl FnOnce(Tenant) -> Option<AuthenticationKey>,
     ) -> Result<OffloadMessage, MessageError> {
+        OffloadMessage::decode_checked(bytes, |tenant| {
+            let key = key(Tenant(tenant)).ok_or(MessageError::Tag { tenant })?;
+            match are_equal(&bytes[TAG], key.tag(bytes)) {
+                true => Ok(()),
+                false => Err(MessageError::Tag { tenant }),
+            }
+        })
+    }
+
+    /// Decodes bytes that were joined from parts. Each part had a tag, and the whole has none.
+    ///
+    /// # Errors
+    /// See [`MessageError`].
+    pub(crate) fn decode_joined(bytes: &[u8]) -> Result<OffloadMessage, MessageError> {
+        OffloadMessage::decode_checked(bytes, |_| Ok(()))
+    }
+
+    /// Decodes bytes of which `check` has checked the tag, given their tenant.
+    fn decode_checked(
+        bytes: &[u8],
+        check: impl FnOnce(u16) -> Result<(), MessageError>,
+    ) -> Result<OffloadMessage, MessageError> {
         let fields = DatagramFields::of(bytes)?;
         let meaningless = |at, value| MessageError::Field { at, value };
         let kind = fields.kind()?;
         let code = fields.byte(4);
         let status = TraversalStatus::from_code(code).ok_or(meaningless(4, code.into()))?;
-        let flags = fields.byte(5);
-        if flags > 1 {
+        let (flags, address, length) = (fields.byte(5), fields.byte(7), fields.byte(43));
+        let object = (flags & HAS_OBJECT != 0).then_some(AnswerObject {
+            address,
+            length,
+            is_next: flags & OBJECT_IS_NEXT != 0,
+        });
+        // Unused bits are zero, so that a later version can give them a meaning.
+        let known = match object {
+            Some(_) => RETURNS | HAS_OBJECT | OBJECT_IS_NEXT,
+            None => RETURNS,
+        };
+        if flags & !known != 0 {
             return Err(meaningless(5, flags.into()));
         }
-        // Unused bytes are zero, so that a later version can give them a meaning.
-        if fields.byte(7) != 0 {
-            return Err(meaningless(7, fields.byte(7).into()));
+        if object.is_none() && address != 0 {
+            return Err(meaningless(7, address.into()));
         }
-        if fields.half(42) != 0 {
-            return Err(meaningless(42, fields.half(42).into()));
+        if object.is_none() && length != 0 {
+            return Err(meaningless(43, length.into()));
         }
-        let (scratchpad, body) = (usize::from(fields.half(38)), usize::from(fields.half(40)));
+        let scratchpad = usize::from(fields.half(38));
+        let body = (fields.long(40) & 0xff_ffff) as usize;
+        if body > OBJECT_BYTES_MAX {
+            return Err(meaningless(40, body as u64));
+        }
         let wanted = HEADER_BYTES + scratchpad + body;
         let (bytes, found) = (fields.0, fields.0.len());
         if found < wanted {
@@ -253,10 +314,7 @@ impl OffloadMessage {
             });
         }
         let tenant = fields.half(36);
-        let key = key(Tenant(tenant)).ok_or(MessageError::Tag { tenant })?;
-        if !are_equal(&bytes[TAG], key.tag(bytes)) {
-            return Err(MessageError::Tag { tenant });
-        }
+        check(tenant)?;
         let (scratchpad, body) = bytes[HEADER_BYTES..].split_at(scratchpad);
         // A message has one encoding, which leaves these zeros out.
         if scratchpad.last() == Some(&0) {
@@ -267,7 +325,8 @@ impl OffloadMessage {
         Ok(OffloadMessage {
             kind,
             status,
-            returns_to_caller: flags == 1,
+            returns_to_caller: flags & RETURNS != 0,
+            object,
             hops: fields.hops(),
             caller: fields.caller(),
             counter: fields.word(16),
@@ -334,6 +393,11 @@ impl<'d> DatagramFields<'d> {
         }
     }
 
+    /// Returns true for a part of an answer, which goes to its caller.
+    pub fn is_fragment(&self) -> bool {
+        self.byte(3) == FRAGMENT
+    }
+
     /// Returns the caller.
     pub fn caller(&self) -> ProcessAddress {
         ProcessAddress(self.word(8))
@@ -349,19 +413,19 @@ impl<'d> DatagramFields<'d> {
         self.byte(HOPS)
     }
 
-    fn byte(&self, at: usize) -> u8 {
+    pub(super) fn byte(&self, at: usize) -> u8 {
         self.0[at]
     }
 
-    fn half(&self, at: usize) -> u16 {
+    pub(super) fn half(&self, at: usize) -> u16 {
         u16::from_le_bytes([self.0[at], self.0[at + 1]])
     }
 
-    fn long(&self, at: usize) -> u32 {
+    pub(super) fn long(&self, at: usize) -> u32 {
         u32::from(self.half(at)) | u32::from(self.half(at + 2)) << 16
     }
 
-    fn word(&self, at: usize) -> u64 {
+    pub(super) fn word(&self, at: usize) -> u64 {
         let mut word = [0; 8];
         word.copy_from_slice(&self.0[at..at + 8]);
         u64::from_le_bytes(word)
@@ -387,6 +451,7 @@ mod tests {
             kind: OffloadMessageKind::Request,
             status: TraversalStatus::Done,
             returns_to_caller: true,
+            object: None,
             hops: 3,
             caller: ProcessAddress(0x0102_0304_0506_0708),
             counter: 9,
@@ -416,6 +481,38 @@ mod tests {
         let mut bytes = bytes.clone();
         count_hop(&mut bytes);
         assert_eq!(decode(&bytes).map(|message| message.hops), Ok(4));
+    }
+
+    #[test]
+    fn requests_of_objects_come_back() {
+        for (address, length) in [(0, 0), (1, 2), (u8::MAX, 0), (0, u8::MAX)] {
+            for is_next in [false, true] {
+                for returns_to_caller in [false, true] {
+                    let object = Some(AnswerObject {
+                        address,
+                        length,
+                        is_next,
+                    });
+                    let message = OffloadMessage {
+                        returns_to_caller,
+                        object,
+                        body: vec![7; OBJECT_BYTES_MAX],
+                        ..message()
+                    };
+                    assert_eq!(decode(&message.encode(&KEY)), Ok(message));
+                }
+            }
+        }
+        // Bits and bytes of an object that nothing asks for.
+        for (at, value) in [(5, OBJECT_IS_NEXT), (5, 8), (7, 1), (43, 1)] {
+            let mut bytes = message().encode(&KEY);
+            bytes[at] |= value;
+            let tag = KEY.tag(&bytes);
+            bytes[TAG].copy_from_slice(&tag);
+            let refused = matches!(decode(&bytes), Err(MessageError::Field { at: field, .. })
+                if field == at);
+            assert!(refused, "{at} {value}");
+        }
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! C sources produce the same results as the builder's programs.
 
 use crate::rack::{arena, rack, words};
-use nearfield_offload::compile::{CompileError, ObjectError, compile, compile_file, from_object};
+use nearfield_offload::compile::{
+    CompileError, ObjectError, SourceLines, compile, compile_file, compile_object, from_object,
+};
 use nearfield_offload::node::RackMemory;
 use nearfield_offload::program::TraversalProgram;
 use nearfield_offload::structures::{
@@ -169,4 +171,31 @@ fn what_programs_cannot_do_is_refused_by_name() {
         from_object(b"not an object"),
         Err(ObjectError::Format(_))
     ));
+}
+
+#[test]
+fn refusals_have_their_place_in_the_source() {
+    let folder = std::env::temp_dir().join(format!("nearfield-lines-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("traversal.c");
+    let object = |next: &str| {
+        std::fs::write(&path, source(next)).unwrap();
+        found(compile_object(&path))
+    };
+    let cases = [
+        ("u64 *w = &s->word;\n\n return n->next + w[40];", 9),
+        ("\n return n->next + table[a & 3];", 8),
+    ];
+    for (next, line) in cases {
+        let Some(object) = object(next) else {
+            return;
+        };
+        let error = from_object(&object).unwrap_err();
+        let lines = SourceLines::of_object(&object);
+        let place = lines.of_error(&error).expect("clang writes the lines");
+        assert_eq!(place.line, line, "{place:?}");
+        assert!(place.file.ends_with("traversal.c"), "{place:?}");
+        assert!(place.text.contains("return n->next + "), "{place:?}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -25,3 +25,16 @@ fn a_structure_of_ones_own_takes_less_than_a_hundred_lines() {
     let lines = include_str!("../../examples/skip_list.rs").lines().count();
     assert!(lines < 100, "{lines}");
 }
+
+/// The example checks its results.
+#[test]
+fn memory_nodes_a_switch_and_a_client_work_together() {
+    let output = Command::new(example("two_nodes")).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in ["1100 look-ups", "switch: ", "node 0: ", "node 1: "] {
+        assert!(text.contains(part), "{text}");
+    }
+    // Lookups that left a node went on at the other one.
+    assert!(!text.contains(" 0 passed on"), "{text}");
+}

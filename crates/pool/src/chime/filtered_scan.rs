@@ -6,7 +6,9 @@
 //! of leaves, and counts only if that was valid to its end. A piece ends at a key.
 
 use super::ChimeTree;
+use super::route::ChimeLeafRoute;
 use super::session::ChimeSession;
+use crate::cache::CacheableNode;
 use crate::error::PoolError;
 use crate::filtered::{
     LeafProgram, LeafProgramEnd, PoolProgramExecutor, PoolScanRange, ScanAggregates,
@@ -24,6 +26,11 @@ const PIECE_LEAVES: u64 = 1024;
 /// each time.
 const READ_MIN: usize = 64;
 const READ_MAX: usize = 4096;
+/// Number of parts of a range that programs read at the same time, at most. A core of a memory node
+/// has about as many iterations between two loads of one traversal.
+const PARTS_MAX: usize = 8;
+/// Number of leaves for which a part is worth its datagrams.
+const PART_LEAVES: usize = 16;
 
 /// The leaves of a tree that were read for scans of this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -130,24 +137,60 @@ impl<E: Endpoint> ChimeTree<E> {
         mut programs: Option<&mut (dyn PoolProgramExecutor + '_)>,
     ) -> Result<ScanAggregates, PoolError> {
         range.check(self.leaves.geometry().shape().key_bytes)?;
-        let mut aggregates = ScanAggregates::default();
-        let mut rest = Some(range.clone());
-        let mut reads = READ_MIN;
-        while let Some(range) = rest {
-            let request = FilteredScanRequest {
-                walk: ScanResultKind::Aggregates,
-                range: &range,
-                filter,
-                reads,
-            };
-            let programs = programs.as_mut().map(|programs| &mut **programs as _);
-            let piece = self.piece(&request, programs).await?;
-            aggregates.join(&piece.aggregates);
-            rest = piece.rest;
-            // A short range ends in the first piece, and a long one needs few.
-            reads = (2 * reads).min(READ_MAX);
+        let at_once = programs.as_mut().map(|programs| &mut **programs as _);
+        let (mut aggregates, rests) = self.at_once(range, filter, at_once).await?;
+        for rest in rests {
+            let mut rest = Some(rest);
+            let mut reads = READ_MIN;
+            while let Some(range) = rest {
+                let request = FilteredScanRequest {
+                    walk: ScanResultKind::Aggregates,
+                    range: &range,
+                    filter,
+                    reads,
+                };
+                let programs = programs.as_mut().map(|programs| &mut **programs as _);
+                let piece = self.piece(&request, programs).await?;
+                aggregates.join(&piece.aggregates);
+                rest = piece.rest;
+                // A short range ends in the first piece, and a long one needs few.
+                reads = (2 * reads).min(READ_MAX);
+            }
         }
         Ok(aggregates)
+    }
+
+    /// Reads the beginnings of the parts of a range by programs that run at the same time. Returns
+    /// their results, and the ranges that are left. Without programs, or if the range is short,
+    /// that is all of it.
+    async fn at_once(
+        &self,
+        range: &PoolScanRange,
+        filter: &ValueFilter,
+        mut programs: Option<&mut (dyn PoolProgramExecutor + '_)>,
+    ) -> Result<(ScanAggregates, Vec<PoolScanRange>), PoolError> {
+        let mut aggregates = ScanAggregates::default();
+        if programs.is_none() || range.is_empty() || filter.selected().is_none() {
+            return Ok((aggregates, vec![range.clone()]));
+        }
+        let parts = self
+            .run(async |session| {
+                let programs = programs.as_mut().map(|programs| &mut **programs as _);
+                session.parts(range, filter, programs).await
+            })
+            .await?;
+        let mut rests = Vec::new();
+        for (part, piece) in parts {
+            let Some(piece) = piece else {
+                rests.push(part);
+                continue;
+            };
+            aggregates.join(&piece.aggregates);
+            rests.extend(piece.rest);
+            let counters = &self.node.leaf_counters;
+            counters.at_nodes.fetch_add(piece.at_nodes, Relaxed);
+        }
+        Ok((aggregates, rests))
     }
 
     /// Returns entries at the beginning of a range that a filter selects, in ascending order, and
@@ -242,6 +285,92 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         Ok(piece)
     }
 
+    /// Returns keys that divide a range into parts of about as many leaves each, as far as cached
+    /// nodes know them. There are none if the range is short.
+    fn division(&self, range: &PoolScanRange) -> Vec<Vec<u8>> {
+        let mut level = 2;
+        // The lowest node with all of the range below it knows the most of the keys.
+        while let Some(node) = self.seek(&range.low, level) {
+            if node.high().is_none_or(|high| *range.high < *high) {
+                let first = node.position(&range.low);
+                let children = node.position(&range.high).saturating_sub(first) + 1;
+                // A child that is no leaf has many.
+                let parts = match node.level() {
+                    0..=2 => children / PART_LEAVES,
+                    _ => children,
+                };
+                let parts = parts.min(PARTS_MAX);
+                let division = (1..parts).map(|part| node.least(first + part * children / parts));
+                return division.collect();
+            }
+            let Some(above) = node.level().checked_add(1) else {
+                break;
+            };
+            level = above;
+        }
+        Vec::new()
+    }
+
+    /// Runs a program for each part of a range, at the same time. Returns the parts, each with its
+    /// beginning, or with nothing if no program has read it.
+    async fn parts(
+        &self,
+        range: &PoolScanRange,
+        filter: &ValueFilter,
+        programs: Option<&mut (dyn PoolProgramExecutor + '_)>,
+    ) -> Result<Vec<(PoolScanRange, Option<FilteredScanPiece>)>, PoolError> {
+        let whole = || vec![(range.clone(), None)];
+        let (Some(programs), Some(program), Some(selected)) = (
+            programs,
+            self.tree.programs.get(ScanResultKind::Aggregates),
+            filter.selected(),
+        ) else {
+            return Ok(whole());
+        };
+        let ranges = range.divide(&self.division(range));
+        if ranges.len() < 2 {
+            return Ok(whole());
+        }
+        let (mut ways, mut queries) = (Vec::new(), Vec::new());
+        for part in &ranges {
+            let Some(Some(words)) = part.words() else {
+                return Ok(whole());
+            };
+            let way = self.find_leaf(&part.low).await?;
+            queries.push(program.query(way.leaf, words, selected));
+            ways.push(way);
+        }
+        let outcomes = programs.run_all(&queries, PIECE_LEAVES * program.iterations_a_leaf());
+        if outcomes.len() != ranges.len() {
+            return Ok(whole());
+        }
+        let mut parts = Vec::with_capacity(ranges.len());
+        for ((part, way), outcome) in ranges.into_iter().zip(ways).zip(outcomes) {
+            let piece = match outcome {
+                Err(_) => None,
+                Ok(outcome) => {
+                    let request = FilteredScanRequest {
+                        walk: ScanResultKind::Aggregates,
+                        range: &part,
+                        filter,
+                        reads: READ_MIN,
+                    };
+                    let begun = (way, Some(outcome));
+                    // The rest of a part has a session of its own.
+                    let walked = self
+                        .walk_from(&request, program, programs, begun, 0)
+                        .await?;
+                    match walked {
+                        FilteredWalkOutcome::Piece(piece) => Some(piece),
+                        FilteredWalkOutcome::Gone | FilteredWalkOutcome::Refused => None,
+                    }
+                }
+            };
+            parts.push((part, piece));
+        }
+        Ok(parts)
+    }
+
     /// Runs a program that walks from leaf to leaf.
     async fn walk(
         &self,
@@ -249,15 +378,32 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         program: &LeafProgram,
         programs: &mut (dyn PoolProgramExecutor + '_),
     ) -> Result<FilteredWalkOutcome, PoolError> {
-        let (Some(words), Some(selected)) = (request.range.words(), request.filter.selected())
+        match request.range.words() {
+            None => return Ok(FilteredWalkOutcome::Refused),
+            Some(None) => return Ok(FilteredWalkOutcome::Piece(FilteredScanPiece::default())),
+            Some(Some(_)) => {}
+        }
+        let way = self.find_leaf(&request.range.low).await?;
+        self.walk_from(request, program, programs, (way, None), PIECE_LEAVES)
+            .await
+    }
+
+    /// Runs a program from the leaf of a route on; its first run may have been made. Ends the piece
+    /// when it has `piece_leaves` leaves, at the first leaf that this client must read itself.
+    async fn walk_from(
+        &self,
+        request: &FilteredScanRequest<'_>,
+        program: &LeafProgram,
+        programs: &mut (dyn PoolProgramExecutor + '_),
+        (way, mut begun): (ChimeLeafRoute, Option<TraversalOutcome>),
+        piece_leaves: u64,
+    ) -> Result<FilteredWalkOutcome, PoolError> {
+        let (Some(Some(words)), Some(selected)) =
+            (request.range.words(), request.filter.selected())
         else {
             return Ok(FilteredWalkOutcome::Refused);
         };
         let mut piece = FilteredScanPiece::default();
-        let Some(words) = words else {
-            return Ok(FilteredWalkOutcome::Piece(piece));
-        };
-        let way = self.find_leaf(&request.range.low).await?;
         let mut leaf = way.leaf;
         // The leaf that the walk has reached after a power of two of rounds, and the next such
         // number: a walk in a circle meets that leaf again.
@@ -270,10 +416,15 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             if rounds == marked_at {
                 (mark, marked_at) = (leaf, 2 * rounds);
             }
-            // At least one, so that each run makes progress.
-            let leaves = PIECE_LEAVES.saturating_sub(piece.at_nodes).max(1);
-            let query = program.query(leaf, words, selected);
-            let run = programs.run(&query, leaves * program.iterations_a_leaf());
+            let run = match begun.take() {
+                Some(outcome) => Ok(outcome),
+                None => {
+                    // At least one, so that each run makes progress.
+                    let leaves = PIECE_LEAVES.saturating_sub(piece.at_nodes).max(1);
+                    let query = program.query(leaf, words, selected);
+                    programs.run(&query, leaves * program.iterations_a_leaf())
+                }
+            };
             let Ok(outcome) = run else {
                 return Ok(FilteredWalkOutcome::Refused);
             };
@@ -307,16 +458,18 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                 FilteredLeafRead::Leaf { greatest, sibling } => {
                     // A leaf without entries names no key at which the piece could end, so the walk
                     // goes on behind it.
-                    if piece.at_nodes >= PIECE_LEAVES
+                    if piece.at_nodes >= piece_leaves
                         && let Some(greatest) = greatest
                     {
-                        // A leaf to the right has greater keys, and each piece ends behind the one
-                        // before.
-                        if *greatest < *request.range.low {
+                        if *greatest >= *request.range.low {
+                            piece.rest = request.range.behind(&greatest);
+                            return Ok(FilteredWalkOutcome::Piece(piece));
+                        }
+                        // The route may have led to a leaf left of the range. But a leaf to the
+                        // right has greater keys, and each piece ends behind the one before.
+                        if piece.at_nodes >= PIECE_LEAVES {
                             return Err(PoolError::Damaged { at });
                         }
-                        piece.rest = request.range.behind(&greatest);
-                        return Ok(FilteredWalkOutcome::Piece(piece));
                     }
                     leaf = sibling;
                 }

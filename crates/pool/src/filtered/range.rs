@@ -58,6 +58,34 @@ impl PoolScanRange {
         (is_next && !rest.is_empty()).then_some(rest)
     }
 
+    /// Divides the range at keys: each part but the first begins at one of them. Keys that are not
+    /// within the range, or not in ascending order, are left out.
+    pub(crate) fn divide(&self, keys: &[Vec<u8>]) -> Vec<PoolScanRange> {
+        let mut parts = Vec::with_capacity(keys.len() + 1);
+        let mut rest = self.clone();
+        for key in keys.iter().filter(|key| key.len() == self.low.len()) {
+            // A key above the low bound has one before it.
+            if *key <= rest.low || *key > rest.high {
+                continue;
+            }
+            let mut high = key.clone();
+            for byte in high.iter_mut().rev() {
+                *byte = byte.wrapping_sub(1);
+                if *byte != u8::MAX {
+                    break;
+                }
+            }
+            let part = PoolScanRange {
+                high,
+                ..rest.clone()
+            };
+            parts.push(part);
+            rest.low.clone_from(key);
+        }
+        parts.push(rest);
+        parts
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.low > self.high
     }
@@ -123,6 +151,26 @@ mod tests {
         assert_eq!(PoolScanRange::new(&[0; 7], &[1; 7]).words(), None);
         let range = PoolScanRange::new(&[0; 8], &[0, 0, 0, 0, 0, 0, 1, 0]).words();
         assert_eq!(range, Some(Some(WordRange { low: 0, high: 256 })));
+    }
+
+    #[test]
+    fn parts_have_each_key_once() {
+        let range = PoolScanRange::new(&[0, 5], &[3, 9]);
+        let keys = [[0, 5], [1, 0], [2, 7], [2, 6], [3, 9], [4, 0]].map(|key| key.to_vec());
+        let parts = range.divide(&keys);
+        let bounds: Vec<(&[u8], &[u8])> = parts
+            .iter()
+            .map(|part| (part.low.as_slice(), part.high.as_slice()))
+            .collect();
+        let expected: [(&[u8], &[u8]); 4] = [
+            (&[0, 5], &[0, 255]),
+            (&[1, 0], &[2, 6]),
+            (&[2, 7], &[3, 8]),
+            (&[3, 9], &[3, 9]),
+        ];
+        assert_eq!(bounds, expected);
+        assert_eq!(range.divide(&[]), [range.clone()]);
+        assert_eq!(range.divide(&[vec![1]]), [range]);
     }
 
     #[test]

@@ -34,39 +34,59 @@ impl ProgramConnection {
         self.connect.get().is_some()
     }
 
-    fn try_run(
-        &mut self,
-        query: &TraversalQuery,
-        iterations: u64,
-    ) -> Result<TraversalOutcome, String> {
-        let made = match &mut self.made {
+    fn connection(&mut self) -> Result<&mut Box<dyn PoolProgramExecutor>, String> {
+        Ok(match &mut self.made {
             Some(made) => made,
             made => {
                 let connect = self.connect.get().ok_or("programs are not reachable")?;
                 made.insert(connect()?)
             }
-        };
-        made.run(query, iterations)
+        })
+    }
+
+    /// Returns the reason for which no memory node has responded a short time ago.
+    fn refusal(&self) -> Option<&str> {
+        let (when, why) = self.refused.as_ref()?;
+        (when.elapsed() < AWAY).then_some(why.as_str())
+    }
+
+    /// Notes the reason for which a run has failed, if it has.
+    fn note(&mut self, why: Option<&str>) {
+        self.refused = why.map(|why| (Instant::now(), why.to_owned()));
+        if self.refused.is_some() {
+            // A connection that has failed is made again at the next try.
+            self.made = None;
+        }
     }
 }
 
 impl PoolProgramExecutor for ProgramConnection {
     fn run(&mut self, query: &TraversalQuery, iterations: u64) -> Result<TraversalOutcome, String> {
-        if let Some((when, why)) = &self.refused
-            && when.elapsed() < AWAY
-        {
-            return Err(why.clone());
+        if let Some(why) = self.refusal() {
+            return Err(why.to_owned());
         }
-        let run = self.try_run(query, iterations);
-        self.refused = match &run {
-            Ok(_) => None,
-            Err(why) => {
-                // A connection that has failed is made again at the next try.
-                self.made = None;
-                Some((Instant::now(), why.clone()))
-            }
-        };
+        let made = self.connection();
+        let run = made.and_then(|made| made.run(query, iterations));
+        self.note(run.as_ref().err().map(String::as_str));
         run
+    }
+
+    fn run_all(
+        &mut self,
+        queries: &[TraversalQuery],
+        iterations: u64,
+    ) -> Vec<Result<TraversalOutcome, String>> {
+        let fail = |why: &str| queries.iter().map(|_| Err(why.to_owned())).collect();
+        if let Some(why) = self.refusal() {
+            return fail(why);
+        }
+        let runs: Vec<Result<TraversalOutcome, String>> = match self.connection() {
+            Ok(made) => made.run_all(queries, iterations),
+            Err(why) => fail(&why),
+        };
+        let why = runs.iter().find_map(|run| run.as_ref().err());
+        self.note(why.map(String::as_str));
+        runs
     }
 }
 

@@ -6,7 +6,10 @@ use super::OutgoingDatagram;
 use crate::node::Tenant;
 use crate::program::TraversalProgram;
 use crate::traversal::{TraversalOutcome, TraversalQuery, TraversalStatus};
-use crate::wire::{AuthenticationKey, OffloadMessage, OffloadMessageKind, ProcessAddress};
+use crate::wire::{
+    AnswerFragment, AnswerObject, AnswerParts, AnswerProgress, AuthenticationKey, OffloadMessage,
+    OffloadMessageKind, ProcessAddress,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,6 +73,8 @@ pub struct QueryCompletion {
     pub counter: u64,
     /// The outcome, or the reason why there is none.
     pub outcome: Result<TraversalOutcome, OffloadCallError>,
+    /// The object, if the query was for one and its program has ended.
+    pub object: Vec<u8>,
 }
 
 /// The reason why the outcome of a query is unknown. Stores of its program may have taken effect or
@@ -106,7 +111,9 @@ pub struct CallerCounters {
     pub with_program: u64,
     /// Number of received datagrams that are not messages of the tenant for this caller.
     pub foreign: u64,
-    /// Number of received messages without news.
+    /// Number of received parts of answers.
+    pub parts: u64,
+    /// Number of received messages and parts without news.
     pub late: u64,
     /// Number of queries that were given up.
     pub given_up: u64,
@@ -138,6 +145,8 @@ struct PendingQuery {
     /// True if the request was refused for now since it was sent last.
     was_refused: bool,
     last: Option<TraversalStatus>,
+    /// The parts of answers with an object.
+    parts: AnswerParts,
 }
 
 impl PendingQuery {
@@ -210,6 +219,39 @@ impl QueryCaller {
         iterations: u64,
         out: &mut Vec<OutgoingDatagram>,
     ) -> u64 {
+        self.ask_for(now, query, iterations, None, out)
+    }
+
+    /// Sends a query as [`ask`](QueryCaller::ask) does. The answer has an object, too: at most
+    /// [`OBJECT_BYTES_MAX`] bytes, whose address and length are in two words of the scratchpad when
+    /// the program has ended. `words` are their numbers.
+    ///
+    /// [`OBJECT_BYTES_MAX`]: crate::wire::OBJECT_BYTES_MAX
+    pub fn ask_with_object(
+        &mut self,
+        now: Duration,
+        query: &TraversalQuery,
+        iterations: u64,
+        words: [u8; 2],
+        out: &mut Vec<OutgoingDatagram>,
+    ) -> u64 {
+        let [address, length] = words;
+        let object = AnswerObject {
+            address,
+            length,
+            is_next: false,
+        };
+        self.ask_for(now, query, iterations, Some(object), out)
+    }
+
+    fn ask_for(
+        &mut self,
+        now: Duration,
+        query: &TraversalQuery,
+        iterations: u64,
+        object: Option<AnswerObject>,
+        out: &mut Vec<OutgoingDatagram>,
+    ) -> u64 {
         let counter = self.next;
         self.next += 1;
         self.counters.asked += 1;
@@ -217,6 +259,7 @@ impl QueryCaller {
             kind: OffloadMessageKind::Request,
             status: TraversalStatus::Done,
             returns_to_caller: self.settings.returns_to_caller,
+            object,
             hops: 0,
             caller: self.settings.place,
             counter,
@@ -242,6 +285,7 @@ impl QueryCaller {
             hops_were_reset: false,
             was_refused: false,
             last: None,
+            parts: AnswerParts::default(),
         };
         debug_assert!(
             self.calls
@@ -261,18 +305,63 @@ impl QueryCaller {
         datagram: &[u8],
         out: &mut Vec<OutgoingDatagram>,
     ) -> Option<QueryCompletion> {
+        if AnswerFragment::is_one(datagram) {
+            let answer = self.join(datagram)?;
+            return self.read(now, answer, out);
+        }
         let CallerSettings {
-            place,
-            tenant,
-            key,
-            map_epoch,
-            ..
+            place, tenant, key, ..
         } = self.settings;
         let decoded = OffloadMessage::decode(datagram, |other| (other == tenant).then_some(key));
         let Some(message) = decoded.ok().filter(|message| message.caller == place) else {
             self.counters.foreign += 1;
             return None;
         };
+        self.read(now, message, out)
+    }
+
+    /// Adds a part of an answer. Returns the answer if it is complete.
+    fn join(&mut self, datagram: &[u8]) -> Option<OffloadMessage> {
+        let CallerSettings {
+            place, tenant, key, ..
+        } = self.settings;
+        let decoded = AnswerFragment::decode(datagram, |other| (other == tenant).then_some(key));
+        let Some(part) = decoded.ok().filter(|part| part.caller == place) else {
+            self.counters.foreign += 1;
+            return None;
+        };
+        let Some(call) = self.calls.get_mut(&part.counter) else {
+            self.counters.late += 1;
+            return None;
+        };
+        self.counters.parts += 1;
+        let bytes = match call.parts.add(&part) {
+            AnswerProgress::Known => {
+                self.counters.late += 1;
+                return None;
+            }
+            AnswerProgress::Added => return None,
+            AnswerProgress::Whole(bytes) => bytes,
+        };
+        // The parts had the tenant's tags, but a node may have put another message into them.
+        let answer = OffloadMessage::decode_joined(&bytes).ok().filter(|answer| {
+            let names = (answer.caller, answer.tenant, answer.counter);
+            answer.kind == OffloadMessageKind::Response && names == (place, tenant, part.counter)
+        });
+        if answer.is_none() {
+            self.counters.foreign += 1;
+        }
+        answer
+    }
+
+    /// Reacts to a message of the tenant for this caller.
+    fn read(
+        &mut self,
+        now: Duration,
+        message: OffloadMessage,
+        out: &mut Vec<OutgoingDatagram>,
+    ) -> Option<QueryCompletion> {
+        let map_epoch = self.settings.map_epoch;
         let counter = message.counter;
         let Some(call) = self.calls.get_mut(&counter) else {
             self.counters.late += 1;
@@ -287,6 +376,14 @@ impl QueryCaller {
         match reaction {
             CallerReaction::Ignore => self.counters.late += 1,
             CallerReaction::End(status) => {
+                // A request that the switch returned may have a program as its body.
+                let is_object = call.request.object.is_some()
+                    && message.kind == OffloadMessageKind::Response
+                    && status == TraversalStatus::Done;
+                let object = match is_object {
+                    true => message.body,
+                    false => Vec::new(),
+                };
                 let mut scratchpad = message.scratchpad;
                 // Zeros at its end were not sent.
                 scratchpad.resize(call.program.scratchpad_bytes(), 0);
@@ -297,7 +394,11 @@ impl QueryCaller {
                     scratchpad,
                     iterations: message.made,
                 });
-                return Some(QueryCompletion { counter, outcome });
+                return Some(QueryCompletion {
+                    counter,
+                    outcome,
+                    object,
+                });
             }
             CallerReaction::Wait => {
                 let body = match call.is_further(&message) {
@@ -349,7 +450,11 @@ impl QueryCaller {
                 self.calls.remove(&counter);
                 self.counters.given_up += 1;
                 let outcome = Err(OffloadCallError::NoAnswer { last });
-                return Some(QueryCompletion { counter, outcome });
+                return Some(QueryCompletion {
+                    counter,
+                    outcome,
+                    object: Vec::new(),
+                });
             }
             call.repeats += 1;
             self.counters.repeated += 1;

@@ -37,6 +37,22 @@ impl NodeCounters {
             .unwrap_or_default()
     }
 
+    /// Adds the counters of a node that has worked for this one.
+    pub fn add(&mut self, other: &NodeCounters) {
+        self.received += other.received;
+        self.malformed += other.malformed;
+        self.foreign += other.foreign;
+        self.unexpected += other.unexpected;
+        self.under_way += other.under_way;
+        self.repeated += other.repeated;
+        self.works += other.works;
+        self.iterations += other.iterations;
+        self.passed_on += other.passed_on;
+        for (count, more) in self.replies.iter_mut().zip(other.replies) {
+            *count += more;
+        }
+    }
+
     pub(super) fn count(&mut self, status: TraversalStatus) {
         debug_assert!(usize::from(status.code()) < self.replies.len());
         if let Some(count) = self.replies.get_mut(usize::from(status.code())) {

@@ -5,14 +5,16 @@ mod programs;
 mod replies;
 
 pub use counters::NodeCounters;
+pub use programs::{ProgramTranslation, TranslatedProgram};
 
 use super::OutgoingDatagram;
 use super::keys::TenantKeys;
-use crate::node::{InterleavedTraversals, LocalMemory, SLOTS, TraversalEnd, TraversalJob};
+use crate::node::{InterleavedTraversals, LocalMemory, SLOTS, Tenant, TraversalEnd, TraversalJob};
 use crate::program::TraversalProgram;
-use crate::traversal::{ProgramEngine, TraversalStatus};
+use crate::traversal::{AccessError, ProgramEngine, TraversalMemory, TraversalStatus};
 use crate::wire::{
-    AuthenticationKey, MessageError, OffloadMessage, OffloadMessageKind, ProcessAddress,
+    AnswerObject, AuthenticationKey, MessageError, OBJECT_BYTES_MAX, OffloadMessage,
+    OffloadMessageKind, ProcessAddress,
 };
 use parking_lot::FairMutex;
 use programs::ProgramCache;
@@ -41,8 +43,15 @@ pub struct NodeSettings {
     /// After a loss, the request is repeated from there: of a hundred hops with 1 % loss each, few
     /// runs reach the end.
     pub hops_max: u8,
+    /// Largest length of a datagram of an answer with an object, which is sent in several if it is
+    /// longer. The default is what Ethernet carries without fragments of IP.
+    pub datagram_bytes: usize,
     /// The function that creates the engine of a program.
     pub engine: fn(Arc<TraversalProgram>) -> ProgramEngine,
+    /// The processor time that other threads spend on engines of a tenant's new programs in each
+    /// second; programs are interpreted meanwhile. `None` if an engine is created when the program
+    /// arrives, which may take milliseconds.
+    pub translation_budget: Option<Duration>,
 }
 
 impl Default for NodeSettings {
@@ -54,7 +63,9 @@ impl Default for NodeSettings {
             waiting_max: 1024,
             iterations_max: 1 << 16,
             hops_max: 16,
+            datagram_bytes: 1472,
             engine: ProgramEngine::new,
+            translation_budget: None,
         }
     }
 }
@@ -71,6 +82,24 @@ pub struct OffloadNode<'m> {
     replies: SentReplies,
     counters: NodeCounters,
     turn: Option<&'m FairMutex<()>>,
+}
+
+/// A traversal that waits at a node, and that another thread may run instead: it only reads.
+#[derive(Debug)]
+pub struct SpareTraversal {
+    engine: ProgramEngine,
+    work: NodeRequest,
+}
+
+/// A traversal that has ended, stopped or left.
+struct EndedRequest {
+    work: NodeRequest,
+    status: TraversalStatus,
+    address: u64,
+    scratchpad: Vec<u8>,
+    iterations: u64,
+    /// The address of the object that the answer must carry, and the bytes that were read there.
+    object: Option<(u64, Result<Vec<u8>, AccessError>)>,
 }
 
 /// A request in progress.
@@ -96,7 +125,7 @@ impl<'m> OffloadNode<'m> {
             settings,
             interleaved: InterleavedTraversals::new(memory, settings.slots.max(1)),
             waiting: VecDeque::new(),
-            programs: ProgramCache::new(settings.engine),
+            programs: ProgramCache::new(settings.engine, settings.translation_budget),
             replies: SentReplies::default(),
             counters: NodeCounters::default(),
             turn: None,
@@ -120,6 +149,45 @@ impl<'m> OffloadNode<'m> {
     /// Returns true if there are traversals to run.
     pub fn has_work(&self) -> bool {
         self.interleaved.active() + self.waiting.len() > 0
+    }
+
+    /// Returns true if all traversals of the node can be in flight, and another one.
+    pub fn has_room(&self) -> bool {
+        self.interleaved.active() + self.waiting.len() < self.settings.slots.max(1)
+    }
+
+    /// Returns a waiting traversal that another node on the same memory may run in its place, if
+    /// this one has as many in flight as it can. Only those that read are given away: they need no
+    /// memory of replies.
+    pub fn spare(&mut self) -> Option<SpareTraversal> {
+        if self.interleaved.has_room() {
+            return None;
+        }
+        let only_reads = |(_, work): &(ProgramEngine, NodeRequest)| !work.changes_memory;
+        let at = self.waiting.iter().position(only_reads)?;
+        let (engine, work) = self.waiting.remove(at)?;
+        Some(SpareTraversal { engine, work })
+    }
+
+    /// Takes over a traversal of another node on the same memory, with the same settings.
+    pub fn adopt(&mut self, spare: SpareTraversal) {
+        self.waiting.push_back((spare.engine, spare.work));
+    }
+
+    /// Returns true if other threads create the engines of its programs.
+    pub fn translates_apart(&self) -> bool {
+        self.settings.translation_budget.is_some()
+    }
+
+    /// Returns the next program whose engine another thread must create, if there is one within
+    /// its tenant's budget.
+    pub fn next_translation(&mut self, now: Duration) -> Option<ProgramTranslation> {
+        self.programs.next_translation(now)
+    }
+
+    /// Uses a translated program from its next request on. `time` was spent on it.
+    pub fn take_translated(&mut self, now: Duration, done: TranslatedProgram, time: Duration) {
+        self.programs.take_translated(now, done, time);
     }
 
     /// Returns the counters.
@@ -185,6 +253,14 @@ impl<'m> OffloadNode<'m> {
                 out.push(OutgoingDatagram { to: from, datagram });
                 return Ok(());
             }
+            ReplyProgress::DoneInParts(parts) => {
+                self.counters.repeated += 1;
+                out.extend(parts.iter().map(|part| OutgoingDatagram {
+                    to: from,
+                    datagram: part.clone(),
+                }));
+                return Ok(());
+            }
             ReplyProgress::Outdated => return Err((request, TraversalStatus::Outdated)),
         }
         // The cheap checks are first. Programs are last, because a new one is verified and
@@ -200,6 +276,10 @@ impl<'m> OffloadNode<'m> {
         }
         if self.waiting.len() >= self.settings.waiting_max {
             return Err((request, TraversalStatus::Busy));
+        }
+        if request.object.is_some_and(|object| object.is_next) {
+            let sent = self.send_object(from, &request, &key, out);
+            return sent.map_err(|status| (request, status));
         }
         let (tenant, hash) = (request.tenant, request.program);
         let engine = match self.programs.find(tenant, hash, &request.body) {
@@ -243,6 +323,7 @@ impl<'m> OffloadNode<'m> {
             debug_assert!(admitted.is_ok());
         }
         let mut ended = Vec::new();
+        let memory = self.memory;
         let mut left = self.settings.turn_iterations.max(1);
         // All iterations of the turn share the cost of the lock.
         let turn = self.turn.map(FairMutex::lock);
@@ -255,25 +336,41 @@ impl<'m> OffloadNode<'m> {
                     scratchpad,
                     iterations,
                 } = end;
-                ended.push((tag, status, (address, scratchpad.to_vec()), iterations));
+                let work: NodeRequest = tag;
+                // The object is read in the turn in which its program has ended.
+                let object = match (status, work.request.object) {
+                    (TraversalStatus::Done, Some(object)) => object.of(scratchpad),
+                    _ => None,
+                };
+                let object = object
+                    .map(|(at, bytes)| (at, load_object(memory, work.request.tenant, at, bytes)));
+                ended.push(EndedRequest {
+                    work,
+                    status,
+                    address,
+                    scratchpad: scratchpad.to_vec(),
+                    iterations,
+                    object,
+                });
             });
             left = left.saturating_sub(made);
         }
         drop(turn);
-        for (work, status, state, iterations) in ended {
-            self.end(work, status, state, iterations, out);
+        for ended in ended {
+            self.end(ended, out);
         }
     }
 
     /// Sends the result of a traversal that ended here, or forwards one that left.
-    fn end(
-        &mut self,
-        work: NodeRequest,
-        status: TraversalStatus,
-        state: (u64, Vec<u8>),
-        iterations: u64,
-        out: &mut Vec<OutgoingDatagram>,
-    ) {
+    fn end(&mut self, ended: EndedRequest, out: &mut Vec<OutgoingDatagram>) {
+        let EndedRequest {
+            work,
+            mut status,
+            mut address,
+            scratchpad,
+            iterations,
+            object,
+        } = ended;
         let NodeRequest {
             mut request,
             from,
@@ -285,10 +382,24 @@ impl<'m> OffloadNode<'m> {
         let visit = request.visit;
         request.made = request.made.saturating_add(iterations);
         request.left = request.left.saturating_sub(iterations);
+        let mut body = Vec::new();
+        match object {
+            None => {}
+            Some((_, Ok(object))) => body = object,
+            // The rest of the work is the object. If it is at another node, the request goes there.
+            Some((at, Err(error))) => {
+                (status, address) = (error.into(), at);
+                let next = |object| AnswerObject {
+                    is_next: true,
+                    ..object
+                };
+                request.object = request.object.map(next);
+            }
+        }
         // The status has a second cause: a region of the list may be absent. Then the node itself
         // is here.
         let leaves = status == TraversalStatus::NoSuchAddress
-            && self.memory.ranges().find(state.0).is_none();
+            && self.memory.ranges().find(address).is_none();
         let goes_on = leaves || status == TraversalStatus::IterationLimit && request.left > 0;
         // A traversal that continues is a new piece of work, here or at another node.
         request.visit = visit.saturating_add(goes_on.into());
@@ -301,12 +412,71 @@ impl<'m> OffloadNode<'m> {
             OffloadMessageKind::Request => self.counters.passed_on += 1,
             OffloadMessageKind::Response => self.counters.count(status),
         }
-        let message = self.message(&request, kind, status, state);
+        let message = self.message(&request, kind, status, (address, scratchpad));
+        if !body.is_empty() {
+            let parts = self.in_parts(message, body, &key);
+            if changes_memory {
+                self.replies.end_in_parts(&request, visit, &parts);
+            }
+            let parts = parts.into_iter();
+            out.extend(parts.map(|datagram| OutgoingDatagram { to: from, datagram }));
+            return;
+        }
         let datagram = message.encode(&key);
         if changes_memory {
             self.replies.end(&request, visit, &datagram);
         }
         out.push(OutgoingDatagram { to: from, datagram });
+    }
+
+    /// Answers a request whose program has ended, by the object that its scratchpad names. Nothing
+    /// is stored, so a repeated request is answered again.
+    fn send_object(
+        &mut self,
+        from: ProcessAddress,
+        request: &OffloadMessage,
+        key: &AuthenticationKey,
+        out: &mut Vec<OutgoingDatagram>,
+    ) -> Result<(), TraversalStatus> {
+        let place = request
+            .object
+            .and_then(|object| object.of(&request.scratchpad));
+        let body = match place {
+            None => Vec::new(),
+            Some((at, bytes)) => {
+                // Others that access the memory wait, as in a turn.
+                let turn = self.turn.map(FairMutex::lock);
+                let object = load_object(self.memory, request.tenant, at, bytes);
+                drop(turn);
+                object?
+            }
+        };
+        self.counters.works += 1;
+        self.counters.count(TraversalStatus::Done);
+        let state = (request.address, request.scratchpad.clone());
+        let kind = OffloadMessageKind::Response;
+        let message = self.message(request, kind, TraversalStatus::Done, state);
+        let parts = self.in_parts(message, body, key).into_iter();
+        out.extend(parts.map(|datagram| OutgoingDatagram { to: from, datagram }));
+        Ok(())
+    }
+
+    /// Encodes a response with an object.
+    fn in_parts(
+        &self,
+        message: OffloadMessage,
+        object: Vec<u8>,
+        key: &AuthenticationKey,
+    ) -> Vec<Vec<u8>> {
+        let message = OffloadMessage {
+            body: object,
+            // These differ between repeats of a request. Without them, equal answers to repeats are
+            // equal bytes, so that a caller can join their parts.
+            settled: 0,
+            hops: 0,
+            ..message
+        };
+        message.encode_in_parts(key, self.settings.datagram_bytes)
     }
 
     /// Returns the message that a request becomes.
@@ -331,4 +501,20 @@ impl<'m> OffloadNode<'m> {
             ..request.clone()
         }
     }
+}
+
+/// Reads an object on behalf of a tenant.
+fn load_object(
+    memory: &LocalMemory<'_>,
+    tenant: Tenant,
+    address: u64,
+    bytes: u64,
+) -> Result<Vec<u8>, AccessError> {
+    // Checked before memory is allocated, because programs choose the number.
+    if bytes > OBJECT_BYTES_MAX as u64 {
+        return Err(AccessError::Split);
+    }
+    let mut object = vec![0; bytes as usize];
+    memory.of(tenant).load(address, &mut object)?;
+    Ok(object)
 }

@@ -2,7 +2,7 @@
 //! repeated request does not store again.
 
 use crate::node::Tenant;
-use crate::wire::{OffloadMessage, ProcessAddress};
+use crate::wire::{OBJECT_BYTES_MAX, OffloadMessage, ProcessAddress};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
@@ -41,7 +41,25 @@ struct CallerReplies {
 struct ReplyRecord {
     visit: u32,
     /// The message that was sent, or nothing while the work is in progress.
-    sent: Option<Vec<u8>>,
+    sent: Option<SentReply>,
+    /// Number of bytes that are reserved while the work is in progress.
+    reserved: usize,
+}
+
+/// A message as it was sent.
+#[derive(Debug)]
+enum SentReply {
+    Whole(Vec<u8>),
+    Parts(Vec<Vec<u8>>),
+}
+
+impl SentReply {
+    fn bytes(&self) -> usize {
+        match self {
+            SentReply::Whole(datagram) => datagram.len(),
+            SentReply::Parts(parts) => parts.iter().map(Vec::len).sum(),
+        }
+    }
 }
 
 /// The state of a piece of work.
@@ -53,13 +71,15 @@ pub enum ReplyProgress<'a> {
     UnderWay,
     /// The work is done, and this was sent.
     Done(&'a [u8]),
+    /// The work is done, and this was sent, in parts.
+    DoneInParts(&'a [Vec<u8>]),
     /// The caller requested it long ago, and has since reported that it has the outcome.
     Outdated,
 }
 
 impl ReplyRecord {
     fn bytes(&self) -> usize {
-        ENTRY_BYTES + self.sent.as_ref().map_or(0, Vec::len)
+        ENTRY_BYTES + self.sent.as_ref().map_or(self.reserved, SentReply::bytes)
     }
 }
 
@@ -87,7 +107,8 @@ impl SentReplies {
         }
         match caller.works.get(&request.counter) {
             Some(work) if request.visit <= work.visit => match &work.sent {
-                Some(datagram) => ReplyProgress::Done(datagram),
+                Some(SentReply::Whole(datagram)) => ReplyProgress::Done(datagram),
+                Some(SentReply::Parts(parts)) => ReplyProgress::DoneInParts(parts),
                 // The reply is on its way as soon as the work is done, so the repeat needs none.
                 None => ReplyProgress::UnderWay,
             },
@@ -115,6 +136,8 @@ impl SentReplies {
         let work = ReplyRecord {
             visit: request.visit,
             sent: None,
+            // Objects are long, so many pieces of work would exceed the room together.
+            reserved: request.object.map_or(0, |_| OBJECT_BYTES_MAX),
         };
         callers.bytes += work.bytes();
         if let Some(before) = caller.works.insert(request.counter, work) {
@@ -126,6 +149,15 @@ impl SentReplies {
 
     /// Notes the message that was sent after the work of a request.
     pub fn end(&mut self, request: &OffloadMessage, visit: u32, datagram: &[u8]) {
+        self.note(request, visit, SentReply::Whole(datagram.to_vec()));
+    }
+
+    /// Notes the parts of the message that was sent after the work of a request.
+    pub fn end_in_parts(&mut self, request: &OffloadMessage, visit: u32, parts: &[Vec<u8>]) {
+        self.note(request, visit, SentReply::Parts(parts.to_vec()));
+    }
+
+    fn note(&mut self, request: &OffloadMessage, visit: u32, sent: SentReply) {
         let Some(callers) = self.tenants.get_mut(&request.tenant) else {
             return;
         };
@@ -136,7 +168,7 @@ impl SentReplies {
         {
             debug_assert!(work.sent.is_none(), "a piece of work ends once");
             callers.bytes -= work.bytes();
-            work.sent = Some(datagram.to_vec());
+            work.sent = Some(sent);
             callers.bytes += work.bytes();
         }
     }
@@ -171,7 +203,7 @@ mod tests {
     use super::*;
     use crate::program::ProgramHash;
     use crate::traversal::TraversalStatus;
-    use crate::wire::OffloadMessageKind;
+    use crate::wire::{AnswerObject, OffloadMessageKind};
 
     const NOW: Duration = Duration::from_secs(1000);
 
@@ -180,6 +212,7 @@ mod tests {
             kind: OffloadMessageKind::Request,
             status: TraversalStatus::Done,
             returns_to_caller: false,
+            object: None,
             hops: 0,
             caller: ProcessAddress(caller),
             counter,
@@ -229,6 +262,33 @@ mod tests {
         );
         assert_eq!(replies.find(NOW, &first), ReplyProgress::Outdated);
         assert_eq!(replies.tenants[&Tenant(1)].bytes, ENTRY_BYTES);
+    }
+
+    #[test]
+    fn work_for_an_object_reserves_its_room() {
+        let mut replies = SentReplies::default();
+        let of = |counter| OffloadMessage {
+            object: Some(AnswerObject {
+                address: 0,
+                length: 1,
+                is_next: false,
+            }),
+            ..request(1, 5, counter, 0, 0)
+        };
+        let mut count = 0;
+        while replies.begin(NOW, &of(count)) {
+            count += 1;
+        }
+        assert_eq!(count, 256);
+        let parts = [vec![1, 2], vec![3]];
+        replies.end_in_parts(&of(7), 0, &parts);
+        assert_eq!(
+            replies.find(NOW, &of(7)),
+            ReplyProgress::DoneInParts(&parts)
+        );
+        // The reserved room of the ended work is free again.
+        assert!(replies.begin(NOW, &of(count)));
+        assert!(!replies.begin(NOW, &of(count + 1)));
     }
 
     #[test]

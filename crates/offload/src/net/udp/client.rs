@@ -1,16 +1,21 @@
 //! Queries over UDP, one after the other.
 
-use super::{Datagrams, place, socket_towards};
-use crate::net::{CallerCounters, CallerSettings, OffloadCallError, OutgoingDatagram, QueryCaller};
+use super::{DatagramBatch, Datagrams, place, socket_towards};
+use crate::net::{
+    CallerCounters, CallerSettings, OffloadCallError, OutgoingDatagram, QueryCaller,
+    QueryCompletion,
+};
 use crate::node::Tenant;
 use crate::traversal::{QueryRunner, TraversalOutcome, TraversalQuery};
-use crate::wire::{AuthenticationKey, DATAGRAM_BYTES_MAX};
+use crate::wire::AuthenticationKey;
 use std::io;
 use std::net::{SocketAddrV4, UdpSocket};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Longest sleep of a caller before it checks its timers.
 const LOOK: Duration = Duration::from_millis(100);
+/// Largest number of datagrams that a caller receives at once: parts of an answer.
+const DATAGRAMS: usize = 8;
 
 /// A caller with a socket.
 #[derive(Debug)]
@@ -18,7 +23,7 @@ pub struct OffloadClient<S = UdpSocket> {
     socket: S,
     caller: QueryCaller,
     began: Instant,
-    buffer: Vec<u8>,
+    batch: DatagramBatch,
     out: Vec<OutgoingDatagram>,
 }
 
@@ -61,8 +66,7 @@ impl<S: Datagrams> OffloadClient<S> {
             socket,
             caller: QueryCaller::new(settings),
             began: Instant::now(),
-            // A datagram that is too long must be seen to be, instead of being cut to a message.
-            buffer: vec![0; DATAGRAM_BYTES_MAX + 1],
+            batch: DatagramBatch::new(DATAGRAMS),
             out: Vec::new(),
         }
     }
@@ -72,9 +76,68 @@ impl<S: Datagrams> OffloadClient<S> {
         self.caller.counters()
     }
 
+    /// Runs a query for at most `iterations` iterations. Also returns the object to which its
+    /// program leads. Its address and length are in two words of the scratchpad when the program
+    /// has ended; `words` are their numbers. The object is empty if the traversal has not ended, or
+    /// one of the words is zero.
+    ///
+    /// # Errors
+    /// There is no result. Stores of the program may have taken effect or not.
+    pub fn run_with_object(
+        &mut self,
+        query: &TraversalQuery,
+        iterations: u64,
+        words: [u8; 2],
+    ) -> Result<(TraversalOutcome, Vec<u8>), ClientError> {
+        let now = self.began.elapsed();
+        let out = &mut self.out;
+        let counter = self
+            .caller
+            .ask_with_object(now, query, iterations, words, out);
+        let completion = self.one(counter)?;
+        Ok((completion.outcome?, completion.object))
+    }
+
     fn send(&mut self) -> io::Result<()> {
         for sent in self.out.drain(..) {
             self.socket.send_datagram(sent.to, &sent.datagram)?;
+        }
+        Ok(())
+    }
+
+    /// Sends and receives until a query is complete.
+    fn one(&mut self, counter: u64) -> io::Result<QueryCompletion> {
+        let mut found = None;
+        self.complete(|answer| {
+            // Outcomes of earlier queries, which an error of the socket has cut off, may still
+            // arrive.
+            if answer.counter == counter {
+                found = Some(answer);
+            }
+            found.is_some()
+        })?;
+        found.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// Sends and receives until `take` returns true for a completed query.
+    fn complete(&mut self, mut take: impl FnMut(QueryCompletion) -> bool) -> io::Result<()> {
+        let mut is_done = false;
+        while !is_done {
+            self.send()?;
+            let now = self.began.elapsed();
+            let due = self.caller.due().unwrap_or(now + LOOK);
+            let wait = due.saturating_sub(now).min(LOOK);
+            self.socket.receive_datagrams(&mut self.batch, Some(wait))?;
+            let now = self.began.elapsed();
+            for (datagram, _) in self.batch.iter() {
+                if let Some(answer) = self.caller.receive(now, datagram, &mut self.out) {
+                    is_done |= take(answer);
+                }
+            }
+            // The timers do not wait for silence, or a flood of foreign datagrams would stop them.
+            while !is_done && let Some(answer) = self.caller.tick(now, &mut self.out) {
+                is_done |= take(answer);
+            }
         }
         Ok(())
     }
@@ -90,26 +153,44 @@ impl<S: Datagrams> QueryRunner for OffloadClient<S> {
     ) -> Result<TraversalOutcome, ClientError> {
         let now = self.began.elapsed();
         let counter = self.caller.ask(now, query, iterations, &mut self.out);
-        loop {
-            self.send()?;
-            let now = self.began.elapsed();
-            let due = self.caller.due().unwrap_or(now + LOOK);
-            let wait = due.saturating_sub(now).min(LOOK);
-            let received = self.socket.receive_datagram(&mut self.buffer, Some(wait))?;
-            let now = self.began.elapsed();
-            let answer = received.and_then(|(length, _)| {
-                let datagram = self.buffer.get(..length).unwrap_or_default();
-                self.caller.receive(now, datagram, &mut self.out)
-            });
-            // The timers do not wait for silence, or a flood of foreign datagrams would stop them.
-            let answer = answer.or_else(|| self.caller.tick(now, &mut self.out));
-            // Outcomes of earlier queries, which an error of the socket has cut off, may still
-            // arrive.
-            if let Some(answer) = answer
-                && answer.counter == counter
-            {
-                return Ok(answer.outcome?);
-            }
+        Ok(self.one(counter)?.outcome?)
+    }
+
+    /// Sends all queries, then waits for their outcomes.
+    fn run_all(
+        &mut self,
+        queries: &[TraversalQuery],
+        iterations: u64,
+    ) -> Vec<Result<TraversalOutcome, ClientError>> {
+        let now = self.began.elapsed();
+        let mut counters = Vec::with_capacity(queries.len());
+        for query in queries {
+            counters.push(self.caller.ask(now, query, iterations, &mut self.out));
         }
+        let mut outcomes: Vec<Option<_>> = counters.iter().map(|_| None).collect();
+        let mut left = counters.len();
+        let mut failure = None;
+        if left > 0 {
+            let ended = self.complete(|answer| {
+                let at = counters
+                    .iter()
+                    .position(|&counter| counter == answer.counter);
+                if let Some(outcome) = at.and_then(|at| outcomes.get_mut(at)) {
+                    *outcome = Some(answer.outcome);
+                    left -= 1;
+                }
+                left == 0
+            });
+            failure = ended.err();
+        }
+        let outcomes = outcomes.into_iter().map(|outcome| match outcome {
+            Some(outcome) => outcome.map_err(ClientError::from),
+            // An error of the socket is that of the first query without an outcome.
+            None => Err(match failure.take() {
+                Some(error) => error.into(),
+                None => OffloadCallError::NoAnswer { last: None }.into(),
+            }),
+        });
+        outcomes.collect()
     }
 }

@@ -1,10 +1,15 @@
 //! The sockets of callers, switches and memory nodes.
 
+mod batch;
 mod client;
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "calls the system with pointers to datagrams")]
+mod many;
 mod serve;
 
+pub use batch::DatagramBatch;
 pub use client::{ClientError, OffloadClient};
-pub use serve::{Announcer, serve_node, serve_switch};
+pub use serve::{Announcer, serve_node, serve_node_with_workers, serve_switch};
 
 use crate::wire::ProcessAddress;
 use std::io::{self, ErrorKind};
@@ -29,6 +34,55 @@ pub trait Datagrams {
         into: &mut [u8],
         wait: Option<Duration>,
     ) -> io::Result<Option<(usize, ProcessAddress)>>;
+
+    /// Sends datagrams in their order, or loses some.
+    ///
+    /// # Errors
+    /// The socket is unusable.
+    fn send_datagrams(&self, datagrams: &[(ProcessAddress, &[u8])]) -> io::Result<()> {
+        for (to, datagram) in datagrams {
+            self.send_datagram(*to, datagram)?;
+        }
+        Ok(())
+    }
+
+    /// Receives the datagrams that have arrived, as many as the batch has room for, in place of
+    /// those in the batch. Waits for the first one for at most `wait`, or not at all.
+    ///
+    /// # Errors
+    /// The socket is unusable.
+    fn receive_datagrams(
+        &self,
+        batch: &mut DatagramBatch,
+        mut wait: Option<Duration>,
+    ) -> io::Result<()> {
+        batch.clear();
+        while let Some(buffer) = batch.free() {
+            let Some((length, from)) = self.receive_datagram(buffer, wait)? else {
+                break;
+            };
+            batch.push(length, from);
+            wait = None;
+        }
+        Ok(())
+    }
+}
+
+/// Returns true for errors of a socket that loses a datagram, as a network does, and for those that
+/// say that none has arrived.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::WouldBlock
+            | ErrorKind::TimedOut
+            | ErrorKind::Interrupted
+            // The errors of a datagram that was sent before and found no receiver.
+            | ErrorKind::ConnectionRefused
+            | ErrorKind::ConnectionReset
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::NetworkDown
+    )
 }
 
 impl Datagrams for UdpSocket {
@@ -55,19 +109,43 @@ impl Datagrams for UdpSocket {
         match self.recv_from(into) {
             Ok((length, SocketAddr::V4(from))) => Ok(Some((length, from.into()))),
             Ok((_, SocketAddr::V6(_))) => Ok(None),
-            Err(error) => match error.kind() {
-                ErrorKind::WouldBlock
-                | ErrorKind::TimedOut
-                | ErrorKind::Interrupted
-                // The errors of a datagram that was sent before and found no receiver.
-                | ErrorKind::ConnectionRefused
-                | ErrorKind::ConnectionReset
-                | ErrorKind::HostUnreachable
-                | ErrorKind::NetworkUnreachable
-                | ErrorKind::NetworkDown => Ok(None),
-                _ => Err(error),
-            },
+            Err(error) if is_passing(&error) => Ok(None),
+            Err(error) => Err(error),
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn send_datagrams(&self, datagrams: &[(ProcessAddress, &[u8])]) -> io::Result<()> {
+        let mut rest = datagrams;
+        while !rest.is_empty() {
+            let sent = match many::send(self, rest) {
+                Ok(sent) => sent,
+                Err(error) if error.kind() == ErrorKind::InvalidInput => return Err(error),
+                // The error is that of the first one, which is lost.
+                Err(_) => 1,
+            };
+            rest = rest.get(sent.max(1)..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn receive_datagrams(
+        &self,
+        batch: &mut DatagramBatch,
+        wait: Option<Duration>,
+    ) -> io::Result<()> {
+        let passed = |result: io::Result<()>| match result {
+            Err(error) if !is_passing(&error) => Err(error),
+            _ => Ok(()),
+        };
+        // A busy process finds datagrams by one call. Only an idle one needs the others.
+        passed(many::receive(self, batch))?;
+        let Some(wait) = wait.filter(|_| batch.is_empty()) else {
+            return Ok(());
+        };
+        passed(many::wait(self, wait))?;
+        passed(many::receive(self, batch))
     }
 }
 

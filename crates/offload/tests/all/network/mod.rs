@@ -3,6 +3,9 @@
 mod deaths;
 mod floods;
 mod hostile;
+mod objects;
 mod once;
+mod translations;
 mod udp;
+mod workers;
 pub mod world;

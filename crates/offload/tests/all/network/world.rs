@@ -90,6 +90,8 @@ pub struct World<'r, 'w> {
     pub switch: Switch,
     pub callers: Vec<QueryCaller>,
     replies: HashMap<(usize, u64), Result<TraversalOutcome, OffloadCallError>>,
+    /// The objects of the replies to queries for one, by caller and number.
+    pub objects: HashMap<(usize, u64), Vec<u8>>,
     now: Duration,
     events: BTreeMap<(Duration, u64), WorldEvent>,
     sequence: u64,
@@ -151,6 +153,7 @@ impl<'r, 'w> World<'r, 'w> {
             switch: Switch::new(map(count), None),
             callers: (0..callers).map(caller).collect(),
             replies: HashMap::new(),
+            objects: HashMap::new(),
             now: Duration::from_secs(1),
             events: BTreeMap::new(),
             sequence: 0,
@@ -199,6 +202,20 @@ impl<'r, 'w> World<'r, 'w> {
     pub fn ask(&mut self, caller: usize, query: &TraversalQuery, iterations: u64) -> u64 {
         let mut out = Vec::new();
         let counter = self.callers[caller].ask(self.now, query, iterations, &mut out);
+        self.send(caller_place(caller), out);
+        counter
+    }
+
+    pub fn ask_with_object(
+        &mut self,
+        caller: usize,
+        query: &TraversalQuery,
+        iterations: u64,
+        words: [u8; 2],
+    ) -> u64 {
+        let mut out = Vec::new();
+        let asked = &mut self.callers[caller];
+        let counter = asked.ask_with_object(self.now, query, iterations, words, &mut out);
         self.send(caller_place(caller), out);
         counter
     }
@@ -294,6 +311,7 @@ impl<'r, 'w> World<'r, 'w> {
         let before = self
             .replies
             .insert((caller, answer.counter), answer.outcome);
+        self.objects.insert((caller, answer.counter), answer.object);
         assert_eq!(before, None, "two replies to one query");
     }
 

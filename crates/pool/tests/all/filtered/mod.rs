@@ -7,7 +7,8 @@ mod network;
 mod rack;
 
 use nearfield_fabric::Endpoint;
-use nearfield_offload::traversal::{InMemory, TraversalOutcome, TraversalQuery};
+use nearfield_offload::node::RackMemory;
+use nearfield_offload::traversal::{InMemory, QueryRunner, TraversalOutcome, TraversalQuery};
 use nearfield_pool::PoolIndexClient;
 use nearfield_pool::chime::{ChimeComputeNode, ChimeOptions, ChimeTree};
 use nearfield_pool::filtered::{PoolProgramExecutor, PoolScanRange, ScanAggregates, ValueFilter};
@@ -211,6 +212,62 @@ fn nothing_is_missed_or_met_twice_beside_a_writer() {
         at_nodes += result.unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
     }
     assert!(at_nodes > 1_000, "{at_nodes}");
+}
+
+/// Programs on the memory itself, and the numbers of those that were run at the same time.
+struct CountedPrograms<'m> {
+    memory: InMemory<RackMemory<'m>>,
+    together: Vec<usize>,
+}
+
+impl PoolProgramExecutor for CountedPrograms<'_> {
+    fn run(&mut self, query: &TraversalQuery, iterations: u64) -> Result<TraversalOutcome, String> {
+        let Ok(outcome) = QueryRunner::run(&mut self.memory, query, iterations);
+        Ok(outcome)
+    }
+
+    fn run_all(
+        &mut self,
+        queries: &[TraversalQuery],
+        iterations: u64,
+    ) -> Vec<Result<TraversalOutcome, String>> {
+        self.together.push(queries.len());
+        let queries = queries.iter();
+        queries.map(|query| self.run(query, iterations)).collect()
+    }
+}
+
+#[test]
+fn the_parts_of_a_long_range_are_read_at_the_same_time() {
+    const KEYS: u64 = 3_000;
+    let (nodes, endpoint) = served(1);
+    let rack = rack(&nodes);
+    let ids = endpoint.nodes();
+    let node = || Arc::new(ChimeComputeNode::new(options(2)).expect("options"));
+    let tree = ChimeTree::create(endpoint.clone(), &ids, ROOT, node());
+    let tree = block_on(tree).expect("a tree");
+    for number in 1..=KEYS {
+        block_on(tree.insert(&key(number), &number.to_le_bytes())).expect("a node");
+    }
+    // This client has read no inner node yet, so it knows no parts in the first round.
+    let reading = block_on(ChimeTree::open(endpoint, &ids, ROOT, node())).expect("the tree");
+    let mut programs = CountedPrograms {
+        memory: InMemory::new(rack),
+        together: Vec::new(),
+    };
+    let (filter, mut counts) = (ValueFilter::at_least(2), Vec::new());
+    for _ in 0..2 {
+        for (low, high) in [(0, u64::MAX), (100, KEYS - 100), (1_000, 1_001)] {
+            let selected = (low.max(2)..=high.min(KEYS)).collect::<ScanAggregates>();
+            let range = PoolScanRange::new(&key(low), &key(high));
+            let found = block_on(reading.aggregate(&range, &filter, Some(&mut programs)));
+            assert_eq!(found, Ok(selected), "{low}..={high}");
+            counts.push(std::mem::take(&mut programs.together));
+        }
+    }
+    for long in [&counts[3], &counts[4]] {
+        assert!(matches!(long[..], [2..=8]), "{counts:?}");
+    }
 }
 
 /// No node runs the program: the client reads the leaves, and reports that.

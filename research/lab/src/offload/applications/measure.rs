@@ -118,6 +118,7 @@ impl CallerMachine {
                 })?,
                 servers,
                 reserve,
+                longer: None,
             }),
             DeploymentKind::Paging => Box::new(PagingDeployment::new(
                 servers,

@@ -5,10 +5,10 @@
 use super::calls::{NodeCallService, serve};
 use super::native::{NativeCode, TENANT};
 use crate::clock::thread_cpu_time;
-use nearfield_offload::net::udp::{Datagrams, serve_node, serve_switch};
+use nearfield_offload::net::udp::{DatagramBatch, Datagrams, serve_node, serve_switch};
 use nearfield_offload::net::{NodeSettings, OffloadNode, Switch, SwitchRangeTable, TenantKeys};
 use nearfield_offload::node::{LocalMemory, RackMemory};
-use nearfield_offload::wire::{AuthenticationKey, ProcessAddress};
+use nearfield_offload::wire::{AuthenticationKey, DATAGRAM_BYTES_MAX, ProcessAddress};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::ops::Range;
@@ -100,6 +100,29 @@ impl Datagrams for CountingSocket {
         }
         Ok(received)
     }
+
+    fn send_datagrams(&self, datagrams: &[(ProcessAddress, &[u8])]) -> io::Result<()> {
+        let bytes: usize = datagrams.iter().map(|(_, datagram)| datagram.len()).sum();
+        let sent = datagrams.len() as u64;
+        self.counts.sent.fetch_add(sent, Ordering::Relaxed);
+        self.counts.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.socket.send_datagrams(datagrams)
+    }
+
+    fn receive_datagrams(
+        &self,
+        batch: &mut DatagramBatch,
+        wait: Option<Duration>,
+    ) -> io::Result<()> {
+        if wait.is_some() {
+            let spent = thread_cpu_time().as_nanos() as u64;
+            self.counts.cpu_ns.store(spent, Ordering::Relaxed);
+        }
+        self.socket.receive_datagrams(batch, wait)?;
+        let bytes: usize = batch.iter().map(|(datagram, _)| datagram.len()).sum();
+        self.counts.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(())
+    }
 }
 
 fn listen() -> io::Result<(UdpSocket, SocketAddrV4)> {
@@ -162,7 +185,12 @@ pub(super) fn with_nodes<R>(
             threads.push(scope.spawn(move || {
                 let mut keys = TenantKeys::new();
                 keys.insert(TENANT, KEY);
-                let mut programs = OffloadNode::new(memory, keys, NodeSettings::default());
+                let settings = NodeSettings {
+                    // The loopback interface carries long datagrams, and so do the rivals' calls.
+                    datagram_bytes: DATAGRAM_BYTES_MAX,
+                    ..NodeSettings::default()
+                };
+                let mut programs = OffloadNode::new(memory, keys, settings);
                 serve_node(&mut programs, &node.programs, None, stop)
             }));
         }
