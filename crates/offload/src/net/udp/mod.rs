@@ -89,11 +89,10 @@ impl Datagrams for UdpSocket {
     fn send_datagram(&self, to: ProcessAddress, datagram: &[u8]) -> io::Result<()> {
         let to = SocketAddr::V4(to.into());
         // A full queue, an unreachable host and a port without a listener lose a datagram, as a
-        // network does. Senders repeat it.
-        match self.send_to(datagram, to) {
-            Err(error) if error.kind() == ErrorKind::InvalidInput => Err(error),
-            _ => Ok(()),
-        }
+        // network does. Senders repeat it. So does an invalid address, such as one with port 0:
+        // others choose it, and must not be able to end this process.
+        let _ = self.send_to(datagram, to);
+        Ok(())
     }
 
     fn receive_datagram(
@@ -118,12 +117,8 @@ impl Datagrams for UdpSocket {
     fn send_datagrams(&self, datagrams: &[(ProcessAddress, &[u8])]) -> io::Result<()> {
         let mut rest = datagrams;
         while !rest.is_empty() {
-            let sent = match many::send(self, rest) {
-                Ok(sent) => sent,
-                Err(error) if error.kind() == ErrorKind::InvalidInput => return Err(error),
-                // The error is that of the first one, which is lost.
-                Err(_) => 1,
-            };
+            // An error is that of the first one, which is lost.
+            let sent = many::send(self, rest).unwrap_or(1);
             rest = rest.get(sent.max(1)..).unwrap_or_default();
         }
         Ok(())
@@ -173,4 +168,34 @@ pub fn socket_towards(place: ProcessAddress) -> io::Result<UdpSocket> {
     // A connected UDP socket sends nothing. It only chooses the route, and so the own address.
     trial.connect(SocketAddr::V4(place.into()))?;
     UdpSocket::bind((trial.local_addr()?.ip(), 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddrV4;
+
+    /// Others choose the addresses: of callers in requests, and of the senders of datagrams.
+    #[test]
+    fn datagrams_to_invalid_addresses_are_lost() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let here = place(&receiver).expect("IPv4");
+        let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let mut batch = DatagramBatch::new(4);
+        for invalid in ["127.0.0.1:0", "0.0.0.0:0", "0.1.2.3:4", "255.255.255.255:9"] {
+            let invalid: SocketAddrV4 = invalid.parse().expect("an address");
+            let sent = sender.send_datagram(invalid.into(), &[1]);
+            assert!(sent.is_ok(), "{invalid}: {sent:?}");
+            // The one behind it arrives.
+            let both: [(ProcessAddress, &[u8]); 2] = [(invalid.into(), &[1]), (here, &[2])];
+            let sent = sender.send_datagrams(&both);
+            assert!(sent.is_ok(), "{invalid}: {sent:?}");
+            let wait = Some(Duration::from_secs(5));
+            receiver
+                .receive_datagrams(&mut batch, wait)
+                .expect("a socket");
+            let all: Vec<&[u8]> = batch.iter().map(|(datagram, _)| datagram).collect();
+            assert_eq!(all, [&[2_u8][..]]);
+        }
+    }
 }
