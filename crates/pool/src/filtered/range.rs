@@ -169,7 +169,7 @@ mod tests {
             (&[3, 9], &[3, 9]),
         ];
         assert_eq!(bounds, expected);
-        assert_eq!(range.divide(&[]), [range.clone()]);
+        assert_eq!(range.divide(&[]), std::slice::from_ref(&range));
         assert_eq!(range.divide(&[vec![1]]), [range]);
     }
 
