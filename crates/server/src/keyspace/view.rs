@@ -476,6 +476,9 @@ pub trait KeyView<'k>: KeyStore<'k> + KeyLedger + Sized {
 
 impl<'k, V: KeyStore<'k> + KeyLedger> KeyView<'k> for V {}
 
+/// A reader of a string, `None` if there is none, and of the time at which its key expires.
+type StringReader<'r> = dyn FnMut(Option<&[u8]>, Option<u64>) + 'r;
+
 /// Passes the string of a record that is not plain to `read`, and the time at which the key
 /// expires. It does nothing if the key has expired.
 ///
@@ -487,7 +490,7 @@ fn read_other_string(
     is_use: bool,
     over_at_ms: Option<u64>,
     stored: &[u8],
-    read: &mut dyn FnMut(Option<&[u8]>, Option<u64>),
+    read: &mut StringReader<'_>,
 ) -> Result<(), CommandError> {
     let record = ValueRecord::parse(stored);
     if over_at_ms.is_some_and(|now| record.is_expired(now)) {
