@@ -140,6 +140,18 @@ impl Database {
         Ok(old)
     }
 
+    /// Adds the note of a key that keeps its record, although the index has refused the note.
+    #[cold]
+    pub fn note_again(&self, key: &[u8], note: Option<u64>) {
+        let Some(time) = note else { return };
+        let expiries = self.expiries_or_create();
+        let noted = expiries.and_then(|expiries| expiries.insert(&note_key(time, key), b""));
+        if let Err(error) = noted {
+            // Commands find that it has expired, but the cycle does not delete it.
+            tracing::warn!("a key is kept without an expiry note: {error}");
+        }
+    }
+
     /// Removes a note that no record names. One that the index does not remove is removed when it
     /// is due.
     fn forget_note(&self, key: &[u8], note: Option<u64>) {

@@ -75,6 +75,8 @@ impl CommandRound {
             if put_back(database, key, self.batch.value(get as usize)) {
                 self.retired.retain(|(retired, _)| *retired != get);
                 failed.push((get, entries.own_error(error, key).into()));
+            } else if let Some(made) = self.folded.now(get) {
+                database.note_again(key, ValueRecord::parse(made).note());
             }
         }
         for (_, outside) in self.retired.drain(..) {
@@ -174,9 +176,6 @@ fn put_back(database: &Database, key: &[u8], old: Option<&[u8]>) -> bool {
         None => database.remove(key),
         Some(old) => database.store(key, old, None),
     };
-    if let Err(error) = &put_back {
-        tracing::warn!("a key is kept without an expiry note: {error}");
-    }
     put_back.is_ok()
 }
 
