@@ -123,6 +123,17 @@ impl MoveJudge {
         self.policy.deficit(tier)
     }
 
+    /// Sets if threads wait for room, so that a short search matters more than the best choice.
+    pub fn set_haste(&mut self, is_in_haste: bool) {
+        self.policy.set_haste(is_in_haste);
+    }
+
+    /// Notes that the walk passes a value of a cold tier from which nothing must leave.
+    pub fn skip_cold(&mut self) {
+        self.met.add(1.0, 0.0);
+        self.policy.skip();
+    }
+
     /// Notes that the walk visits a key with a value that cannot move.
     pub fn visit_unmovable(&mut self) {
         self.met.add(0.0, 0.0);
@@ -236,6 +247,33 @@ mod tests {
             gone.iter().filter(|&&number| number >= 10).count() <= 20,
             "{gone:?}"
         );
+    }
+
+    #[test]
+    fn in_haste_fewer_values_are_visited_for_as_much_room() {
+        let visits = |is_in_haste| {
+            let (mut judge, _) = walked(530);
+            judge.set_haste(is_in_haste);
+            let before = judge.deficit(0);
+            let mut gone = 0;
+            for number in 0..530 {
+                let value = object(number, 0, if number < 10 { 1 } else { 90 });
+                if let Some(to) = judge.visit(&value) {
+                    judge.moved(&value, to);
+                    gone += 1000;
+                }
+                if judge.deficit(0) == 0 {
+                    assert!(
+                        (before..before + 1000).contains(&gone),
+                        "{gone} of {before}"
+                    );
+                    return number;
+                }
+            }
+            panic!("{gone} bytes have left, and there is no room");
+        };
+        let (calm, hasty) = (visits(false), visits(true));
+        assert!(2 * hasty < calm, "{hasty} in haste, {calm} otherwise");
     }
 
     /// Each walk sends out enough values, even after all those have left that came first in the

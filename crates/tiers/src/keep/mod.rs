@@ -10,7 +10,10 @@
 //!
 //! The policy limits the bytes moved per second, so that moves leave the machine to other threads.
 //! Threads that write faster than that help: before they allocate memory, while the memory tier is
-//! full, they [carry](TierKeeper::relieve) as many values out as is needed. They wait for a thread
+//! full, they [carry](TierKeeper::relieve) as many values out as is needed, and a few more. From
+//! then on, for about a second, all moves are in haste: any of the coldest values of the memory
+//! leave, and the walk passes the cold tiers. A search for the very coldest would visit dozens of
+//! keys for each value that leaves. Writers wait for a thread
 //! that is already moving values, because that makes room, too. Each of its steps restarts their
 //! timeout. If it has made no step for [`PATIENCE`], it waits for a disk that does not respond:
 //! then there is no room, and no thread waits until the disk has responded.
@@ -42,7 +45,7 @@ use crate::disk::PATIENCE;
 use crate::tiers::Tiers;
 use mover::Mover;
 use parking_lot::{Mutex, MutexGuard};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Number of bytes from which values move by themselves: the places of smaller ones would use as
@@ -55,6 +58,13 @@ const WORK: Duration = Duration::from_millis(5);
 /// Niceness of the keeper's thread, from 0 to 19. *Assumed*: at 10 it still gets a tenth of a
 /// processor that other threads use fully.
 const NICENESS: libc::c_int = 10;
+/// The part of the memory tier, and the number of bytes at most, that a thread frees beyond the room
+/// that it needs, so that the next writes need not wait. *Assumed*: a millisecond of moves.
+const SPARE_PART: u64 = 256;
+const SPARE_BYTES_MAX: u64 = 64 << 10;
+/// Number of runs of the keeper after a thread has waited for room during which values move in
+/// haste. *Assumed*: about a second, so that steady writes are hasty throughout.
+const HASTY_RUNS: u32 = 100;
 /// The part of the memory tier in use from which uses are noted for the policy. *Assumed*: by the
 /// time when it is full, the hot values are known.
 const WARM_PART: f64 = 0.75;
@@ -79,6 +89,8 @@ pub struct TierKeeper<H> {
     waiting: AtomicUsize,
     /// Set if the thread with the mover has made no step for longer than others wait.
     is_held_up: AtomicBool,
+    /// Number of runs of the keeper in which values still move in haste.
+    hasty_runs: AtomicU32,
     /// Time that other threads wait for a step.
     patience: Duration,
 }
@@ -103,6 +115,7 @@ impl<H: Default> TierKeeper<H> {
             steps: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
             is_held_up: AtomicBool::new(false),
+            hasty_runs: AtomicU32::new(0),
             patience: PATIENCE,
         }
     }
@@ -162,6 +175,11 @@ impl<H: Default> TierKeeper<H> {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
+    /// Returns true if a thread has waited for room recently. Moves then cost as little as possible.
+    fn is_in_haste(&self) -> bool {
+        self.hasty_runs.load(Ordering::Relaxed) > 0
+    }
+
     /// Locks the mover, as long as it `is_needed`; returns `None` also if the thread with the mover
     /// waits for a disk that does not respond.
     fn mover_while(
@@ -215,8 +233,8 @@ impl<H: Default> TierKeeper<H> {
     }
 
     /// Carries values out of the memory until it is within its capacity, and returns whether it is.
-    /// While another thread does so, waits for it, until that thread has made no step for
-    /// [`PATIENCE`].
+    /// Frees a little more, so that the next writes find room. While another thread does so, waits
+    /// for it, until that thread has made no step for [`PATIENCE`].
     pub fn relieve<V: MovableValues<Hand = H>>(&self, values: &V) -> bool {
         let mut mover = loop {
             if !self.exceeds_capacity(values) {
@@ -232,14 +250,28 @@ impl<H: Default> TierKeeper<H> {
         let (Some(mover), Some(tiers)) = (mover.as_mut(), values.cold().tiers()) else {
             return true;
         };
-        while self.exceeds_capacity(values) {
+        self.hasty_runs.store(HASTY_RUNS, Ordering::Relaxed);
+        let spare = (self.memory_bytes_max / SPARE_PART).min(SPARE_BYTES_MAX);
+        let mut spared = 0;
+        loop {
+            let bytes = self.count(values).bytes;
+            let is_within = bytes <= self.memory_bytes_max;
+            // Memory that moves have replaced may still count, so the bytes carried count, too.
+            if bytes + spare <= self.memory_bytes_max || is_within && spared >= spare {
+                return true;
+            }
             if self.is_stuck() {
                 // Each waiting thread is refused at once until a value has left again.
-                return false;
+                return is_within;
             }
-            mover.slice(values, tiers, self, true);
+            let carried = mover.slice(values, tiers, self, true);
+            if is_within {
+                if carried == 0 {
+                    return true;
+                }
+                spared += carried;
+            }
         }
-        true
     }
 
     /// Carries values into room that was made in cold tiers, for at most `slices` slices. For a
@@ -252,7 +284,7 @@ impl<H: Default> TierKeeper<H> {
     ) {
         if let (Some(mover), Some(tiers)) = (still.mover.as_mut(), values.cold().tiers()) {
             for _ in 0..slices {
-                mover.slice(values, tiers, self, true);
+                let _ = mover.slice(values, tiers, self, true);
                 if !self.exceeds_capacity(values) {
                     break;
                 }
@@ -268,6 +300,9 @@ impl<H: Default> TierKeeper<H> {
         yield_to_others();
         while !stopping.load(Ordering::Acquire) {
             std::thread::sleep(TICK);
+            let fewer = |runs: u32| runs.checked_sub(1);
+            let relaxed = Ordering::Relaxed;
+            let _ = self.hasty_runs.fetch_update(relaxed, relaxed, fewer);
             // May take seconds, so it is done before the mover is locked.
             tiers.tend();
             let keys = self.count(values).keys;
@@ -286,7 +321,7 @@ impl<H: Default> TierKeeper<H> {
             // A tier without room is drained for as long as a run may take. Otherwise the walk
             // keeps the pace of the uses.
             while slices > 0 || mover.drains(tiers) && !self.is_stuck() {
-                mover.slice(values, tiers, self, false);
+                let _ = mover.slice(values, tiers, self, false);
                 slices = slices.saturating_sub(1);
                 // This thread runs at a lower priority. On a busy machine it may not run for long,
                 // so it leaves the mover to a thread that waits after each few values.
