@@ -222,10 +222,27 @@ impl ColdTiers {
     /// # Errors
     /// The tier refuses them; none of them is put then.
     pub fn put(&self, to: usize, values: &[&[u8]]) -> Result<Vec<ColdPlace>, TierRefusal> {
+        self.put_at_pace(to, values, false)
+    }
+
+    /// Puts values like [`put`](ColdTiers::put). With `is_hasty` it takes as little time as possible
+    /// ([`Tiers::put_in_haste`]).
+    ///
+    /// # Errors
+    /// As for `put`.
+    pub fn put_at_pace(
+        &self,
+        to: usize,
+        values: &[&[u8]],
+        is_hasty: bool,
+    ) -> Result<Vec<ColdPlace>, TierRefusal> {
         let Some(tiers) = &self.tiers else {
             return Err(TierRefusal::Full);
         };
-        let put = tiers.put(to, values);
+        let put = match is_hasty {
+            true => tiers.put_in_haste(to, values),
+            false => tiers.put(to, values),
+        };
         if let (Some(traffic), Some(folder)) = (self.traffic(to), tiers.folder(to)) {
             let folder = folder.display();
             // One line for each change of state: a full disk refuses thousands of values.

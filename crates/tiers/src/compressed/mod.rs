@@ -10,6 +10,9 @@
 //! 512 KiB: JSON records of 256 bytes are 2.95 times smaller in blocks of 2 KiB, 3.04 times in
 //! those of 3 KiB and 3.09 times in those of 4 KiB, and a read takes proportionally longer. Text of
 //! 200 to 2,000 bytes takes 7 to 8 microseconds in blocks of 4 KiB.
+//!
+//! While threads wait for room, values are put [in haste](CompressedTier::put_in_haste), at a faster
+//! level. The store puts them again later.
 
 mod block;
 mod dictionary;
@@ -107,13 +110,26 @@ impl CompressedTier {
     /// # Errors
     /// The tier refuses them, and is unchanged.
     pub fn put(&self, values: &[&[u8]]) -> Result<Vec<ColdPlace>, TierRefusal> {
+        self.put_block(values, false)
+    }
+
+    /// Puts values like [`put`](CompressedTier::put), in less time and into a larger block, which
+    /// [asks](CompressedTier::wants_rewrite) to be put again.
+    ///
+    /// # Errors
+    /// As for `put`.
+    pub fn put_in_haste(&self, values: &[&[u8]]) -> Result<Vec<ColdPlace>, TierRefusal> {
+        self.put_block(values, true)
+    }
+
+    fn put_block(&self, values: &[&[u8]], is_hasty: bool) -> Result<Vec<ColdPlace>, TierRefusal> {
         let bytes: usize = values.iter().map(|value| value.len()).sum();
         if bytes > VALUE_BYTES_MAX || values.len() > BLOCK_VALUES_MAX {
             let limit = VALUE_BYTES_MAX;
             return Err(TierRefusal::TooLarge { bytes, limit });
         }
         self.dictionaries.learn(values);
-        let block = CompressedBlock::compress(values, &self.dictionaries)?;
+        let block = CompressedBlock::compress(values, &self.dictionaries, is_hasty)?;
         // Taken before the block is in the table, so that the tier never exceeds its capacity.
         if let Err(full) = self.take(block.bytes() as u64 + BLOCK_OVERHEAD_BYTES) {
             self.dictionaries.leave(block.dictionary());
@@ -221,10 +237,12 @@ impl CompressedTier {
     }
 
     /// Returns true if the tier would use less memory once the value at a place is put again: its
-    /// block is mostly unused, or was compressed without the newest dictionary.
+    /// block is mostly unused, or was compressed in haste or without the newest dictionary.
     pub fn wants_rewrite(&self, place: ColdPlace) -> bool {
         let newest = self.dictionaries.newest();
-        let wants = |block: &CompressedBlock| block.is_sparse() || block.dictionary() != newest;
+        let wants = |block: &CompressedBlock| {
+            block.is_sparse() || block.is_hasty() || block.dictionary() != newest
+        };
         self.with_block(place, wants).unwrap_or(false)
     }
 }

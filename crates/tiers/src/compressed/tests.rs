@@ -92,6 +92,39 @@ fn dictionaries_make_blocks_smaller_and_old_blocks_ask_to_be_put_again() {
     );
 }
 
+#[test]
+fn what_is_put_in_haste_is_read_takes_more_and_asks_to_be_put_again() {
+    let tier = CompressedTier::new(1, 64 << 20);
+    let random = &mut SmallRng::seed_from_u64(7);
+    for has_dictionary in [false, true] {
+        if has_dictionary {
+            put_for(&tier, random, 300 << 10);
+            tier.tend();
+        }
+        assert_eq!(tier.dictionaries.newest().is_some(), has_dictionary);
+        let values: Vec<Vec<u8>> = (0..800).map(|_| record(random)).collect();
+        let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+        let mut bytes = Vec::new();
+        for is_hasty in [false, true] {
+            let before = tier.usage().used_bytes;
+            for block in values.chunks(8) {
+                let places = match is_hasty {
+                    true => tier.put_in_haste(block).unwrap(),
+                    false => tier.put(block).unwrap(),
+                };
+                for (&place, &value) in places.iter().zip(block) {
+                    assert_eq!(read(&tier, place), value);
+                    assert_eq!(tier.wants_rewrite(place), is_hasty);
+                    // It frees no room at once.
+                    assert!(!tier.is_sparse(place));
+                }
+            }
+            bytes.push(tier.usage().used_bytes - before);
+        }
+        assert!(bytes[0] < bytes[1], "{bytes:?}");
+    }
+}
+
 /// Puts blocks of records that have `bytes` bytes in total.
 fn put_for(tier: &CompressedTier, random: &mut SmallRng, bytes: u64) -> Vec<ColdPlace> {
     let mut places = Vec::new();

@@ -305,7 +305,7 @@ impl<H: Default> Mover<H> {
         // From fast to slow, because values that one tier refuses join the load of a later one.
         for to in 0..tiers.count() {
             let mut outcomes = Vec::new();
-            let mut carry = Carry::new(values, tiers, to);
+            let mut carry = Carry::new(values, tiers, to, self.is_in_haste);
             let mut done = |object, has_moved| {
                 keeper.step();
                 outcomes.push((object, has_moved));
