@@ -4,7 +4,7 @@ use super::BLOCK_VALUES_MAX;
 use super::dictionary::{Dictionaries, Number};
 use crate::usage::{ReadError, TierRefusal};
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use zstd::zstd_safe::{CCtx, DCtx, DParameter, FrameFormat, MAGICNUMBER};
 
 /// The level of compression. Measured on text and JSON records against level 3: blocks are 6 to 7 %
@@ -19,6 +19,13 @@ pub(super) const LEVEL_IN_HASTE: i32 = 1;
 /// The part of its values' size that a block must be smaller than, or it is refused.
 const WORTH: (usize, usize) = (15, 16);
 
+/// The part of a block's bytes, `parts` of `of`, that must be in use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LivePart {
+    pub(super) parts: u64,
+    pub(super) of: u64,
+}
+
 /// Values that are compressed together: first the lengths of the values, as integers of variable
 /// size, then the compressed values.
 #[derive(Debug)]
@@ -28,6 +35,8 @@ pub(super) struct CompressedBlock {
     count: u16,
     /// Number of values that are in use.
     live: AtomicU16,
+    /// Number of bytes of these values, before compression.
+    live_bytes: AtomicU32,
     /// Set if it was compressed in haste.
     is_hasty: bool,
 }
@@ -129,6 +138,7 @@ impl CompressedBlock {
                 dictionary: newest,
                 count: values.len() as u16,
                 live: AtomicU16::new(values.len() as u16),
+                live_bytes: AtomicU32::new(raw.len() as u32),
                 is_hasty,
             };
             coder.keep_little();
@@ -151,9 +161,15 @@ impl CompressedBlock {
         self.is_hasty
     }
 
-    /// Returns true if less than half of its values are in use.
-    pub(super) fn is_sparse(&self) -> bool {
-        u32::from(self.live.load(Ordering::Relaxed)) * 2 < u32::from(self.count)
+    /// Returns true if less than `part` of the bytes of its values are in use.
+    pub(super) fn uses_less_than(&self, part: LivePart) -> bool {
+        // Most blocks have all their values, and need no sum.
+        if self.live.load(Ordering::Relaxed) == self.count {
+            return false;
+        }
+        let bytes: u64 = self.lengths().0.map(|length| length as u64).sum();
+        let live = u64::from(self.live_bytes.load(Ordering::Relaxed));
+        live * part.of < bytes * part.parts
     }
 
     /// Returns the lengths of the values, and the offset of the compressed part.
@@ -218,6 +234,7 @@ impl CompressedBlock {
     /// `None` if there is no such value.
     pub(super) fn release(&self, index: usize) -> Option<(usize, u16)> {
         let bytes = self.lengths().0.nth(index)?;
+        self.live_bytes.fetch_sub(bytes as u32, Ordering::Relaxed);
         let live = self.live.fetch_sub(1, Ordering::AcqRel) - 1;
         Some((bytes, live))
     }

@@ -3,8 +3,11 @@
 //! Small values are stored together in *blocks*, each compressed as a whole with a
 //! [dictionary](dictionary) that was trained on earlier values. A value is found by the number of
 //! its block and its number within it. When values of a block are released, their bytes stay until
-//! less than half of the block is in use. Then the tier [asks](CompressedTier::wants_rewrite) the
-//! store to put the rest into other blocks.
+//! less than three quarters of the block are in use. Then the tier
+//! [asks](CompressedTier::wants_rewrite) the store to put the rest into other blocks. With a lower
+//! bound, values that are overwritten at random leave a quarter of the tier to released bytes. While
+//! threads wait for room the bound is a [half](CompressedTier::is_sparse), as long as the tier has
+//! room: three bytes are compressed for each that three quarters give back, and one for a half.
 //!
 //! Uncompressed blocks of 4 KiB are a compromise, measured with zstd's level 6 and dictionaries of
 //! 512 KiB: JSON records of 256 bytes are 2.95 times smaller in blocks of 2 KiB, 3.04 times in
@@ -20,7 +23,7 @@ mod estimate;
 
 use crate::place::ColdPlace;
 use crate::usage::{ReadError, TierRefusal, TierUsage};
-use block::CompressedBlock;
+use block::{CompressedBlock, LivePart};
 use dictionary::Dictionaries;
 pub use estimate::Compression;
 use parking_lot::RwLock;
@@ -45,12 +48,23 @@ const VALUE_BYTES_MAX: usize = 64 << 20;
 /// system's heap.
 const BLOCK_OVERHEAD_BYTES: u64 = (size_of::<Option<CompressedBlock>>() + 8) as u64;
 
+/// The part of a block that must be in use.
+const LIVE_PART: LivePart = LivePart { parts: 3, of: 4 };
+/// The same while threads wait for room, and the tier has some.
+const LIVE_PART_IN_HASTE: LivePart = LivePart { parts: 1, of: 2 };
+/// The tier has room if less than this part of its capacity is used. *Assumed.*
+const ROOMY_PART: f64 = 0.9;
+
 /// Number of bits of a place for the value's index in its block.
 const INDEX_BITS: u32 = 16;
 
 const _: () = assert!(
     BLOCK_VALUES_MAX <= 1 << INDEX_BITS,
     "an index fits into a place"
+);
+const _: () = assert!(
+    VALUE_BYTES_MAX <= u32::MAX as usize,
+    "a block counts its bytes in 32 bits"
 );
 
 /// A tier of compressed memory. All threads may use it at once.
@@ -230,18 +244,24 @@ impl CompressedTier {
         }
     }
 
-    /// Returns true if the block of a place is mostly unused.
+    /// Returns true if the block of a place has many unused bytes for a thread that waits for room:
+    /// a half, or a quarter if the tier is nearly full.
     pub(crate) fn is_sparse(&self, place: ColdPlace) -> bool {
-        self.with_block(place, CompressedBlock::is_sparse)
+        let used = self.used_bytes.load(Ordering::Relaxed) + self.dictionaries.bytes();
+        let part = match (used as f64) < self.capacity_bytes as f64 * ROOMY_PART {
+            true => LIVE_PART_IN_HASTE,
+            false => LIVE_PART,
+        };
+        self.with_block(place, |block| block.uses_less_than(part))
             .unwrap_or(false)
     }
 
     /// Returns true if the tier would use less memory once the value at a place is put again: its
-    /// block is mostly unused, or was compressed in haste or without the newest dictionary.
+    /// block has many unused bytes, or was compressed in haste or without the newest dictionary.
     pub fn wants_rewrite(&self, place: ColdPlace) -> bool {
         let newest = self.dictionaries.newest();
         let wants = |block: &CompressedBlock| {
-            block.is_sparse() || block.is_hasty() || block.dictionary() != newest
+            block.uses_less_than(LIVE_PART) || block.is_hasty() || block.dictionary() != newest
         };
         self.with_block(place, wants).unwrap_or(false)
     }
