@@ -225,7 +225,7 @@ impl ColdTiers {
         self.put_at_pace(to, values, false)
     }
 
-    /// Puts values like [`put`](ColdTiers::put). With `is_hasty` it takes as little time as possible
+    /// Puts values like [`put`](ColdTiers::put). With `is_hasty` it takes as little time as it can
     /// ([`Tiers::put_in_haste`]).
     ///
     /// # Errors

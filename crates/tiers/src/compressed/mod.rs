@@ -4,18 +4,18 @@
 //! [dictionary](dictionary) that was trained on earlier values. A value is found by the number of
 //! its block and its number within it. When values of a block are released, their bytes stay until
 //! less than three quarters of the block are in use. Then the tier
-//! [asks](CompressedTier::wants_rewrite) the store to put the rest into other blocks. With a lower
-//! bound, values that are overwritten at random leave a quarter of the tier to released bytes. While
-//! threads wait for room the bound is a [half](CompressedTier::is_sparse), as long as the tier has
-//! room: three bytes are compressed for each that three quarters give back, and one for a half.
+//! [asks](CompressedTier::wants_rewrite) the store to put the rest into other blocks. With a bound
+//! of a half, values that are overwritten at random leave a quarter of the tier to released bytes.
+//! While threads wait for room the bound is a half nevertheless, as long as the tier has room: three
+//! bytes are compressed for each that the higher bound gives back, and one for the lower.
 //!
 //! Uncompressed blocks of 4 KiB are a compromise, measured with zstd's level 6 and dictionaries of
 //! 512 KiB: JSON records of 256 bytes are 2.95 times smaller in blocks of 2 KiB, 3.04 times in
 //! those of 3 KiB and 3.09 times in those of 4 KiB, and a read takes proportionally longer. Text of
 //! 200 to 2,000 bytes takes 7 to 8 microseconds in blocks of 4 KiB.
 //!
-//! While threads wait for room, values are put [in haste](CompressedTier::put_in_haste), at a faster
-//! level. The store puts them again later.
+//! While threads wait for room, values are put [in haste](CompressedTier::put_in_haste), at a
+//! faster level. The store puts them again later.
 
 mod block;
 mod dictionary;

@@ -58,8 +58,9 @@ const WORK: Duration = Duration::from_millis(5);
 /// Niceness of the keeper's thread, from 0 to 19. *Assumed*: at 10 it still gets a tenth of a
 /// processor that other threads use fully.
 const NICENESS: libc::c_int = 10;
-/// The part of the memory tier, and the number of bytes at most, that a thread frees beyond the room
-/// that it needs, so that the next writes need not wait. *Assumed*: a millisecond of moves.
+/// The part of the memory tier, one in this number, and the number of bytes at most, that a thread
+/// frees beyond the room that it needs, so that the next writes need not wait. *Assumed*: a
+/// millisecond of moves.
 const SPARE_PART: u64 = 256;
 const SPARE_BYTES_MAX: u64 = 64 << 10;
 /// Number of runs of the keeper after a thread has waited for room during which values move in
@@ -175,7 +176,7 @@ impl<H: Default> TierKeeper<H> {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns true if a thread has waited for room recently. Moves then cost as little as possible.
+    /// Returns true if a thread has waited for room recently. Moves then cost as little as they can.
     fn is_in_haste(&self) -> bool {
         self.hasty_runs.load(Ordering::Relaxed) > 0
     }
