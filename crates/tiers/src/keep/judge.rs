@@ -27,6 +27,8 @@ pub struct MoveJudge {
     began: Instant,
     met: VisitedKeySample,
     memory_capacity: u64,
+    /// Number of uses that a noted use counts for, if not each is noted.
+    uses_counted: u16,
     /// Number of uses in this period of the heat.
     uses: u64,
 }
@@ -41,7 +43,8 @@ struct VisitedKeySample {
 }
 
 impl MoveJudge {
-    /// Creates a judge over empty tiers. Each use that is noted counts as `uses_counted` uses.
+    /// Creates a judge over empty tiers. Each use that is noted counts as `uses_counted` uses, or as
+    /// one while it [learns](MoveJudge::learns).
     pub fn new(tiers: &Tiers, uses_counted: u16) -> MoveJudge {
         let specifications = tiers.specifications();
         // The policy counts bytes before compression.
@@ -62,6 +65,7 @@ impl MoveJudge {
             began: Instant::now(),
             met: VisitedKeySample::default(),
             memory_capacity: capacities.first().copied().unwrap_or(0),
+            uses_counted,
             uses: 0,
         }
     }
@@ -111,6 +115,15 @@ impl MoveJudge {
             periods += 1;
         }
         periods
+    }
+
+    /// Returns true while each use should be noted, because the heat of values is not known well.
+    /// Later values are compared with a larger margin, for uses that are drawn.
+    pub fn learns(&mut self) -> bool {
+        let is_learning = self.policy.is_learning();
+        let counted = if is_learning { 1 } else { self.uses_counted };
+        self.policy.set_uses_counted(counted);
+        is_learning
     }
 
     /// Returns the part of all values that the walk should visit during `uses` uses.
@@ -301,6 +314,21 @@ mod tests {
             assert!(left <= 1 << 20, "{left} after {number}");
         }
         assert!(here.len() > 500, "{}", here.len());
+    }
+
+    /// A value comes in after two uses, and not after eight requests, of which two are noted.
+    #[test]
+    fn while_it_learns_each_use_counts() {
+        let tiers = ["memory=1mb", "compressed=16mb"].map(|tier| tier.parse::<Specification>());
+        let tiers = Tiers::open(&tiers.map(Result::unwrap)).unwrap();
+        let mut judge = MoveJudge::new(&tiers, 4);
+        let might = |judge: &MoveJudge, heat| judge.might_promote(&object(1, 1, heat));
+        assert!(judge.learns());
+        assert!(!might(&judge, 1) && might(&judge, 2));
+        // The first two periods end.
+        assert_eq!((judge.report_uses(0, 4), judge.learns()), (1, true));
+        assert_eq!((judge.report_uses(0, 8), judge.learns()), (1, false));
+        assert!(!might(&judge, 2) && !might(&judge, 4) && might(&judge, 8));
     }
 
     #[test]

@@ -159,6 +159,7 @@ impl<H: Default> Mover<H> {
         self.reported = now;
         let periods = self.judge.report_uses(uses - cold, uses);
         (0..periods).for_each(|_| values.warmth().age());
+        values.warmth().note_each(self.judge.learns());
         uses
     }
 

@@ -183,6 +183,17 @@ impl Adaptive {
         self
     }
 
+    /// Sets the same number for a policy in use, because the store samples more or less than before.
+    pub fn set_uses_counted(&mut self, uses: u16) {
+        self.cuts.count_as(uses);
+    }
+
+    /// Returns true while the heats of objects are not known well. A store that reports only some
+    /// uses should report all of them meanwhile.
+    pub fn is_learning(&self) -> bool {
+        self.pace.is_learning()
+    }
+
     /// Sets the number of objects, for a store that does not report each object that appears or
     /// disappears.
     pub fn set_objects(&mut self, objects: u64) {
