@@ -11,7 +11,7 @@ mod traffic;
 pub use traffic::{LATENCIES, Traffic};
 
 use crate::claim::{Holds, RetiredList};
-use crate::disk::PATIENCE;
+use crate::disk::patience;
 use crate::place::ColdPlace;
 use crate::specification::TierKind;
 use crate::tiers::Tiers;
@@ -250,7 +250,9 @@ impl ColdTiers {
                 Ok(_) if traffic.note_written() => {
                     tracing::warn!("the tier file:{folder} accepts values again");
                 }
-                Err(error @ TierRefusal::Disk { .. }) if traffic.count_unwritable(error) => {
+                Err(error @ TierRefusal::Disk { .. })
+                    if !error.is_busy() && traffic.count_unwritable(error) =>
+                {
                     tracing::error!("the tier file:{folder} accepts no values: {error}");
                 }
                 _ => {}
@@ -259,7 +261,8 @@ impl ColdTiers {
         put
     }
 
-    /// Appends the value at a place to `out`. Waits for a disk for [`PATIENCE`] at most.
+    /// Appends the value at a place to `out`. Waits for a disk for
+    /// [`PATIENCE`](crate::disk::PATIENCE) at most.
     ///
     /// # Errors
     /// The value cannot be read.
@@ -279,12 +282,14 @@ impl ColdTiers {
         }
         // Without a limit, one disk that hangs would hold up the thread and all its clients.
         let began = Instant::now();
-        let read = tiers.read_within(PATIENCE, place, out);
+        let read = tiers.read_within(patience(), place, out);
         traffic.count_read(began.elapsed());
         match &read {
             Ok(()) => traffic.set_late(false),
             Err(why) => {
-                traffic.unreadable.fetch_add(1, Ordering::Relaxed);
+                // A move reads a value later that its disk is too busy for.
+                let unreadable = u64::from(!why.is_busy());
+                traffic.unreadable.fetch_add(unreadable, Ordering::Relaxed);
                 traffic.set_late(why.is_late());
             }
         }

@@ -6,8 +6,8 @@
 //! less than three quarters of the block are in use. Then the tier
 //! [asks](CompressedTier::wants_rewrite) the store to put the rest into other blocks. With a bound
 //! of a half, values that are overwritten at random leave a quarter of the tier to released bytes.
-//! While threads wait for room the bound is a half nevertheless, as long as the tier has room: three
-//! bytes are compressed for each that the higher bound gives back, and one for the lower.
+//! While threads wait for room the bound is a half nevertheless, as long as the tier has room:
+//! three bytes are compressed for each that the higher bound gives back, and one for the lower.
 //!
 //! Uncompressed blocks of 4 KiB are a compromise, measured with zstd's level 6 and dictionaries of
 //! 512 KiB: JSON records of 256 bytes are 2.95 times smaller in blocks of 2 KiB, 3.04 times in

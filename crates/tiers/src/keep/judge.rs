@@ -43,8 +43,8 @@ struct VisitedKeySample {
 }
 
 impl MoveJudge {
-    /// Creates a judge over empty tiers. Each use that is noted counts as `uses_counted` uses, or as
-    /// one while it [learns](MoveJudge::learns).
+    /// Creates a judge over empty tiers. Each use that is noted counts as `uses_counted` uses, or
+    /// as one while the judge [learns](MoveJudge::learns).
     pub fn new(tiers: &Tiers, uses_counted: u16) -> MoveJudge {
         let specifications = tiers.specifications();
         // The policy counts bytes before compression.

@@ -352,9 +352,8 @@ impl<H: Default> Mover<H> {
             self.carried_since = true;
             self.carried_in_round += object.bytes;
             self.carried += object.bytes;
-            // Writers that wait may try again at once, before the round ends.
             self.rounds_in_vain = 0;
-            keeper.is_stuck.store(false, Ordering::Relaxed);
+            keeper.note_carried(object.bytes);
         }
     }
 

@@ -183,7 +183,8 @@ impl Adaptive {
         self
     }
 
-    /// Sets the same number for a policy in use, because the store samples more or less than before.
+    /// Sets the same number for a policy in use, because the store samples more or less from then
+    /// on.
     pub fn set_uses_counted(&mut self, uses: u16) {
         self.cuts.count_as(uses);
     }
