@@ -138,8 +138,10 @@ mod tests {
         warmth.warm(true);
         assert!((800..1200).contains(&noted()));
         warmth.note_each(true);
-        assert_eq!((warmth.note(9), warmth.note(9)), (1, 1));
-        assert!((1..=2).contains(&warmth.level(9)));
+        // A hash with other cells than 7.
+        const OTHER: u64 = 0x9e37_79b9_7f4a_7c15;
+        assert_eq!((warmth.note(OTHER), warmth.note(OTHER)), (1, 1));
+        assert!((1..=2).contains(&warmth.level(OTHER)));
         assert_eq!(noted(), 4000);
         // It goes on as before.
         warmth.warm(true);
