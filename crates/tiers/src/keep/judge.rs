@@ -17,6 +17,9 @@ const BYTES_PER_SECOND: u64 = 128 << 20;
 const RATIO: f64 = 2.0;
 /// Number of bytes of values from which the tier's own compression ratio is used.
 const RATIO_BYTES_MIN: u64 = 1 << 20;
+/// Number of uses that a noted use counts for in comparisons while each is noted. With 1 a value
+/// would come in after two uses, which a pass over all keys makes of each that was just written.
+const LEARNING_COUNT: u16 = 2;
 /// Number of recently visited keys that the estimate of movable values is based on.
 const MET_MAX: f64 = 16_384.0;
 
@@ -43,8 +46,8 @@ struct VisitedKeySample {
 }
 
 impl MoveJudge {
-    /// Creates a judge over empty tiers. Each use that is noted counts as `uses_counted` uses, or
-    /// as one while the judge [learns](MoveJudge::learns).
+    /// Creates a judge over empty tiers. Each use that is noted counts as `uses_counted` uses,
+    /// except while the judge [learns](MoveJudge::learns).
     pub fn new(tiers: &Tiers, uses_counted: u16) -> MoveJudge {
         let specifications = tiers.specifications();
         // The policy counts bytes before compression.
@@ -121,7 +124,10 @@ impl MoveJudge {
     /// Later values are compared with a larger margin, for uses that are drawn.
     pub fn learns(&mut self) -> bool {
         let is_learning = self.policy.is_learning();
-        let counted = if is_learning { 1 } else { self.uses_counted };
+        let counted = match is_learning {
+            true => LEARNING_COUNT.min(self.uses_counted),
+            false => self.uses_counted,
+        };
         self.policy.set_uses_counted(counted);
         is_learning
     }
@@ -316,7 +322,7 @@ mod tests {
         assert!(here.len() > 500, "{}", here.len());
     }
 
-    /// A value comes in after two uses, and not after eight requests, of which two are noted.
+    /// A value comes in after three uses, and not after eight requests, of which two are noted.
     #[test]
     fn while_it_learns_each_use_counts() {
         let tiers = ["memory=1mb", "compressed=16mb"].map(|tier| tier.parse::<Specification>());
@@ -324,11 +330,11 @@ mod tests {
         let mut judge = MoveJudge::new(&tiers, 4);
         let might = |judge: &MoveJudge, heat| judge.might_promote(&object(1, 1, heat));
         assert!(judge.learns());
-        assert!(!might(&judge, 1) && might(&judge, 2));
+        assert!(!might(&judge, 2) && might(&judge, 3));
         // The first two periods end.
         assert_eq!((judge.report_uses(0, 4), judge.learns()), (1, true));
         assert_eq!((judge.report_uses(0, 8), judge.learns()), (1, false));
-        assert!(!might(&judge, 2) && !might(&judge, 4) && might(&judge, 8));
+        assert!(!might(&judge, 3) && !might(&judge, 4) && might(&judge, 8));
     }
 
     #[test]
