@@ -392,9 +392,9 @@ impl<H: Default> Mover<H> {
         };
         // Before the limits of a move, so that a sparse block is emptied of all its values.
         if let ValuePosition::Place(place) = visited.at {
-            let rewrite = match self.is_in_haste {
-                // A thread waits for room, and only sparse blocks free it. A newer dictionary can
-                // wait.
+            let rewrite = match self.is_in_haste || self.judge.deficit(0) > 0 {
+                // Values must leave the memory, and only sparse blocks free room for them. A better
+                // compression can wait.
                 true => tiers.is_sparse(place),
                 false => tiers.wants_rewrite(place),
             };
