@@ -4,7 +4,8 @@
 //! view of the keyspace. A separate thread keeps the tiers. Before a command that takes memory,
 //! while the memory tier is full, the thread of its client [carries](ServerTiering::relieve) as
 //! many values away as needed. If no cold tier takes any, keys are evicted according to
-//! `maxmemory-policy`, or the command is refused.
+//! `maxmemory-policy`, or the command is refused. If a disk does not respond, commands that take
+//! memory wait for it, and other commands do not (`wait.rs`).
 //!
 //! The memory in use consists of indexes, with the keys, and objects. Buffers of connections and
 //! tables of the server are not values.
@@ -14,15 +15,19 @@ mod hand;
 mod hold;
 pub mod pins;
 mod values;
+mod wait;
 
 use crate::eviction::KeyUseStatistics;
 use crate::keyspace::{Databases, Keyspace};
+use crate::singly::{SequentialReason, Singly};
 use hand::KeyspaceWalk;
 use hold::MoverKeyspaceAccess;
-use nearfield_tiers::keep::{self, TierKeeper};
+use nearfield_tiers::keep::{self, RoomOutcome, TierKeeper};
 use pins::Pins;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 use values::{KeyspaceValues, ValueNodeCount};
+use wait::{RoomWait, RoomWaitLook};
 
 /// Number of slices that are walked each time that keys were evicted. *Assumed*: short enough for
 /// the waiting client.
@@ -35,6 +40,7 @@ pub struct ServerTiering {
     /// Keys with values that stay in memory.
     pub pins: Pins,
     nodes: ValueNodeCount,
+    wait: RoomWait,
 }
 
 /// A pause of the mover. See [`ServerTiering::pause`].
@@ -48,6 +54,7 @@ impl ServerTiering {
             keeper: TierKeeper::new(keyspace.cold.tiers()),
             pins: Pins::default(),
             nodes: ValueNodeCount::default(),
+            wait: RoomWait::default(),
         }
     }
 
@@ -90,7 +97,7 @@ impl ServerTiering {
     }
 
     /// Pauses the mover like [`pause`](ServerTiering::pause), for a thread that serves clients.
-    /// Returns `None` if the mover waits for a disk that does not respond.
+    /// Returns `None` if the mover makes no step for [`keep::BRIEF_PATIENCE`].
     pub fn try_pause(&self) -> Option<TieringPause<'_>> {
         self.keeper.try_pause().map(TieringPause)
     }
@@ -106,6 +113,52 @@ impl ServerTiering {
     ) -> bool {
         let values = self.values(keyspace, access, databases);
         self.keeper.relieve(&values)
+    }
+
+    /// Carries values out like [`relieve`](ServerTiering::relieve), outside of a phase, on a thread
+    /// that serves clients. Returns false if no tier accepts anything. If a disk or another thread
+    /// must make the room, other clients do not wait for that: the result is true, and further
+    /// commands that take memory are held back until the wait [ends](ServerTiering::end_wait).
+    pub fn relieve_for_client(
+        &self,
+        keyspace: &Keyspace,
+        access: &KeyUseStatistics,
+        singly: &Singly,
+    ) -> bool {
+        if singly.has(SequentialReason::Room) {
+            // The command was read before the wait began.
+            return true;
+        }
+        let values = self.values(keyspace, access, None);
+        match self.keeper.relieve_briefly(&values) {
+            RoomOutcome::Room => true,
+            RoomOutcome::Full => false,
+            RoomOutcome::Later => self.begin_wait(singly),
+        }
+    }
+
+    /// Holds commands that take memory back until a disk, or the thread that moves values, has made
+    /// room. Returns false if one of them hangs.
+    pub fn begin_wait(&self, singly: &Singly) -> bool {
+        if self.keeper.hangs() {
+            return false;
+        }
+        let carried_bytes = self.keeper.carried_bytes();
+        self.wait.begin(singly, carried_bytes, Instant::now());
+        true
+    }
+
+    /// Ends the wait for a disk if there is room, or if the disk does not respond. Call it outside
+    /// of a phase, while commands are held back for room.
+    pub fn end_wait(&self, keyspace: &Keyspace, access: &KeyUseStatistics, singly: &Singly) {
+        let values = self.values(keyspace, access, None);
+        let look = || RoomWaitLook {
+            awaits_room: self.keeper.awaits_room(&values),
+            carried_bytes: self.keeper.carried_bytes(),
+        };
+        if self.wait.end(singly, Instant::now(), look) {
+            self.keeper.give_up();
+        }
     }
 
     /// Carries values into space that became free in cold tiers, for some slices. For callers that

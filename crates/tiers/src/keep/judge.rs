@@ -17,6 +17,9 @@ const BYTES_PER_SECOND: u64 = 128 << 20;
 const RATIO: f64 = 2.0;
 /// Number of bytes of values from which the tier's own compression ratio is used.
 const RATIO_BYTES_MIN: u64 = 1 << 20;
+/// Number of uses that a noted use counts for in comparisons while each is noted. With 1 a value
+/// would come in after two uses, which a pass over all keys makes of each that was just written.
+const LEARNING_COUNT: u16 = 2;
 /// Number of recently visited keys that the estimate of movable values is based on.
 const MET_MAX: f64 = 16_384.0;
 
@@ -27,6 +30,8 @@ pub struct MoveJudge {
     began: Instant,
     met: VisitedKeySample,
     memory_capacity: u64,
+    /// Number of uses that a noted use counts for, if not each is noted.
+    uses_counted: u16,
     /// Number of uses in this period of the heat.
     uses: u64,
 }
@@ -41,7 +46,8 @@ struct VisitedKeySample {
 }
 
 impl MoveJudge {
-    /// Creates a judge over empty tiers. Each use that is noted counts as `uses_counted` uses.
+    /// Creates a judge over empty tiers. Each use that is noted counts as `uses_counted` uses,
+    /// except while the judge [learns](MoveJudge::learns).
     pub fn new(tiers: &Tiers, uses_counted: u16) -> MoveJudge {
         let specifications = tiers.specifications();
         // The policy counts bytes before compression.
@@ -62,6 +68,7 @@ impl MoveJudge {
             began: Instant::now(),
             met: VisitedKeySample::default(),
             memory_capacity: capacities.first().copied().unwrap_or(0),
+            uses_counted,
             uses: 0,
         }
     }
@@ -113,6 +120,18 @@ impl MoveJudge {
         periods
     }
 
+    /// Returns true while each use should be noted, because the heat of values is not known well.
+    /// Later values are compared with a larger margin, for uses that are drawn.
+    pub fn learns(&mut self) -> bool {
+        let is_learning = self.policy.is_learning();
+        let counted = match is_learning {
+            true => LEARNING_COUNT.min(self.uses_counted),
+            false => self.uses_counted,
+        };
+        self.policy.set_uses_counted(counted);
+        is_learning
+    }
+
     /// Returns the part of all values that the walk should visit during `uses` uses.
     pub fn visit_share(&self, uses: u64) -> f64 {
         uses as f64 / self.policy.period_uses().max(1) as f64
@@ -121,6 +140,17 @@ impl MoveJudge {
     /// Returns the bytes that should leave a tier soon.
     pub fn deficit(&self, tier: usize) -> u64 {
         self.policy.deficit(tier)
+    }
+
+    /// Sets if threads wait for room, so that a short search matters more than the best choice.
+    pub fn set_haste(&mut self, is_in_haste: bool) {
+        self.policy.set_haste(is_in_haste);
+    }
+
+    /// Notes that the walk passes a value of a cold tier from which nothing must leave.
+    pub fn skip_cold(&mut self) {
+        self.met.add(1.0, 0.0);
+        self.policy.skip();
     }
 
     /// Notes that the walk visits a key with a value that cannot move.
@@ -238,6 +268,33 @@ mod tests {
         );
     }
 
+    #[test]
+    fn in_haste_fewer_values_are_visited_for_as_much_room() {
+        let visits = |is_in_haste| {
+            let (mut judge, _) = walked(530);
+            judge.set_haste(is_in_haste);
+            let before = judge.deficit(0);
+            let mut gone = 0;
+            for number in 0..530 {
+                let value = object(number, 0, if number < 10 { 1 } else { 90 });
+                if let Some(to) = judge.visit(&value) {
+                    judge.moved(&value, to);
+                    gone += 1000;
+                }
+                if judge.deficit(0) == 0 {
+                    assert!(
+                        (before..before + 1000).contains(&gone),
+                        "{gone} of {before}"
+                    );
+                    return number;
+                }
+            }
+            panic!("{gone} bytes have left, and there is no room");
+        };
+        let (calm, hasty) = (visits(false), visits(true));
+        assert!(2 * hasty < calm, "{hasty} in haste, {calm} otherwise");
+    }
+
     /// Each walk sends out enough values, even after all those have left that came first in the
     /// order of equal heat.
     #[test]
@@ -263,6 +320,21 @@ mod tests {
             assert!(left <= 1 << 20, "{left} after {number}");
         }
         assert!(here.len() > 500, "{}", here.len());
+    }
+
+    /// A value comes in after three uses, and not after eight requests, of which two are noted.
+    #[test]
+    fn while_it_learns_each_use_counts() {
+        let tiers = ["memory=1mb", "compressed=16mb"].map(|tier| tier.parse::<Specification>());
+        let tiers = Tiers::open(&tiers.map(Result::unwrap)).unwrap();
+        let mut judge = MoveJudge::new(&tiers, 4);
+        let might = |judge: &MoveJudge, heat| judge.might_promote(&object(1, 1, heat));
+        assert!(judge.learns());
+        assert!(!might(&judge, 2) && might(&judge, 3));
+        // The first two periods end.
+        assert_eq!((judge.report_uses(0, 4), judge.learns()), (1, true));
+        assert_eq!((judge.report_uses(0, 8), judge.learns()), (1, false));
+        assert!(!might(&judge, 3) && !might(&judge, 4) && might(&judge, 8));
     }
 
     #[test]

@@ -2,12 +2,13 @@
 //!
 //! It is not needed while all values are in memory and have room there, and [costs
 //! nothing](Warmth::warm) then. Otherwise one use in [`USES_COUNTED`] is noted, drawn at random,
-//! and counts as that many.
+//! and counts as that many. While the policy learns which keys are hot, [each](Warmth::note_each)
+//! use is noted: a key then stands out after few uses.
 
 use nearfield_hotness::HotnessTable;
 use parking_lot::RwLock;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
 /// Number of bytes of the heat per key: between this and twice this. *Assumed*: with half as many,
 /// one cold key in ten looks as warm as a hot one.
@@ -33,8 +34,8 @@ pub const USES_COUNTED: u16 = 4;
 pub struct Warmth {
     heat: RwLock<Option<HotnessTable>>,
     bytes: AtomicUsize,
-    /// Set while uses are noted.
-    warms: AtomicBool,
+    /// Number of uses that a noted use counts for; 0 while none is noted. Only the keeper sets it.
+    counted: AtomicU16,
 }
 
 thread_local! {
@@ -57,7 +58,7 @@ fn is_drawn() -> bool {
 impl Warmth {
     /// Starts or stops noting uses. No heat is allocated before it is needed.
     pub fn warm(&self, warms: bool) {
-        if warms == self.warms.load(Ordering::Relaxed) {
+        if warms == (self.counted.load(Ordering::Relaxed) > 0) {
             return;
         }
         if warms {
@@ -65,7 +66,16 @@ impl Warmth {
             let heat = kept.get_or_insert_with(|| HotnessTable::with_bytes(BYTES_MIN));
             self.bytes.store(heat.bytes(), Ordering::Relaxed);
         }
-        self.warms.store(warms, Ordering::Relaxed);
+        let counted = if warms { USES_COUNTED } else { 0 };
+        self.counted.store(counted, Ordering::Relaxed);
+    }
+
+    /// Notes each use from now on, or one in [`USES_COUNTED`], if uses are noted at all.
+    pub fn note_each(&self, each: bool) {
+        let counted = if each { 1 } else { USES_COUNTED };
+        if ![0, counted].contains(&self.counted.load(Ordering::Relaxed)) {
+            self.counted.store(counted, Ordering::Relaxed);
+        }
     }
 
     /// Enlarges the heat for `keys` keys.
@@ -98,18 +108,47 @@ impl Warmth {
     /// number of uses that it counts for.
     #[inline]
     pub fn note(&self, hash: u64) -> u16 {
-        // The flag comes first, so that a store with room pays for no random number.
-        if !self.warms.load(Ordering::Relaxed) || !is_drawn() {
+        let counted = self.counted.load(Ordering::Relaxed);
+        // The number comes first, so that a store with room pays for no random one.
+        if counted == 0 || counted > 1 && !is_drawn() {
             return 0;
         }
         if let Some(heat) = &*self.heat.read() {
-            heat.record_as(hash, USES_COUNTED);
+            heat.record_as(hash, counted);
         }
-        USES_COUNTED
+        counted
     }
 
     /// Returns the heat of the key with a hash, as a level of [`HotnessTable`]; 0 if none is kept.
     pub fn level(&self, hash: u64) -> u16 {
         self.heat.read().as_ref().map_or(0, |heat| heat.level(hash))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_use_is_noted_or_one_in_four_or_none() {
+        let warmth = Warmth::default();
+        let noted = || (0..4000).filter(|_| warmth.note(7) > 0).count();
+        warmth.note_each(true);
+        assert_eq!(noted(), 0);
+        warmth.warm(true);
+        assert!((800..1200).contains(&noted()));
+        warmth.note_each(true);
+        // A hash with other cells than 7.
+        const OTHER: u64 = 0x9e37_79b9_7f4a_7c15;
+        assert_eq!((warmth.note(OTHER), warmth.note(OTHER)), (1, 1));
+        assert!((1..=2).contains(&warmth.level(OTHER)));
+        assert_eq!(noted(), 4000);
+        // It goes on as before.
+        warmth.warm(true);
+        assert_eq!(noted(), 4000);
+        warmth.note_each(false);
+        assert!((800..1200).contains(&noted()));
+        warmth.warm(false);
+        assert_eq!(noted(), 0);
     }
 }

@@ -15,6 +15,11 @@ use std::time::Duration;
 const HIGH: f64 = 0.99;
 const LOW: f64 = 0.98;
 
+/// The part of a full tier from which objects are demoted in haste: the coldest of its bytes.
+/// *Assumed*: the walk then finds one in four of the objects that it visits there, and the next
+/// round of the walk begins before hotter ones are the coldest.
+const HASTY_PART: f64 = 0.25;
+
 /// Number of calls after which the marks are computed again.
 const CALLS_BETWEEN_MARKS: u32 = 1024;
 
@@ -61,6 +66,8 @@ pub struct Adaptive {
     calls: u32,
     /// Current rotation of the order of objects of equal heat.
     turn: u8,
+    /// Set while threads wait for room.
+    is_in_haste: bool,
     moves: PolicyMoveCounts,
 }
 
@@ -140,8 +147,25 @@ impl Adaptive {
             objects: 0,
             calls: 0,
             turn: 0,
+            is_in_haste: false,
             moves: PolicyMoveCounts::default(),
         }
+    }
+
+    /// Sets if threads wait for room. A tier then demotes any of the coldest quarter of its bytes,
+    /// because a long search for the very coldest costs more than it gains. It demotes no more
+    /// bytes than otherwise.
+    pub fn set_haste(&mut self, is_in_haste: bool) {
+        if self.is_in_haste != is_in_haste {
+            self.is_in_haste = is_in_haste;
+            self.set_marks();
+        }
+    }
+
+    /// Notes that the walk passes an object of a tier without a [deficit](TieringPolicy::deficit),
+    /// whose heat is not known.
+    pub fn skip(&mut self) {
+        self.count_visit();
     }
 
     /// Sets the capacity of a tier, which changes with the compression ratio of its values.
@@ -157,6 +181,18 @@ impl Adaptive {
     pub fn with_uses_counted_as(mut self, uses: u16) -> Adaptive {
         self.cuts.count_as(uses);
         self
+    }
+
+    /// Sets the same number for a policy in use, because the store samples more or less from then
+    /// on.
+    pub fn set_uses_counted(&mut self, uses: u16) {
+        self.cuts.count_as(uses);
+    }
+
+    /// Returns true while the heats of objects are not known well. A store that reports only some
+    /// uses should report all of them meanwhile.
+    pub fn is_learning(&self) -> bool {
+        self.pace.is_learning()
     }
 
     /// Sets the number of objects, for a store that does not report each object that appears or
@@ -196,6 +232,16 @@ impl Adaptive {
         }
     }
 
+    /// Counts an object of the walk, and ends the round after the last one.
+    fn count_visit(&mut self) {
+        self.met += 1;
+        if self.met >= self.objects {
+            self.met = 0;
+            self.round = self.round.wrapping_add(1);
+            self.set_marks();
+        }
+    }
+
     fn set_marks(&mut self) {
         self.calls = 0;
         self.turn = self.turn.wrapping_add(TURN);
@@ -212,7 +258,7 @@ impl Adaptive {
             self.cuts.set(upper, mark);
         }
         for (number, tier) in self.tiers.iter_mut().enumerate() {
-            tier.set_out(self.cuts.outward(number), self.turn);
+            tier.set_out(self.cuts.outward(number), self.turn, self.is_in_haste);
         }
     }
 
@@ -242,10 +288,15 @@ impl Tier {
     }
 
     /// Selects the objects to demote: the coldest ones, and all that do not belong here.
-    fn set_out(&mut self, mark: f32, turn: u8) {
+    fn set_out(&mut self, mark: f32, turn: u8, is_in_haste: bool) {
         let deficit = self.deficit();
         // Twice as many bytes as are needed, so that half a walk finds enough of them.
-        let needed = || mark_below(|level| self.histogram.at(level), 2.0 * deficit as f64);
+        let enough = 2.0 * deficit as f64;
+        let bytes = match is_in_haste {
+            true => enough.max(self.histogram.bytes as f64 * HASTY_PART),
+            false => enough,
+        };
+        let needed = || mark_below(|level| self.histogram.at(level), bytes);
         self.out = (deficit > 0).then(|| Out {
             mark,
             needed: needed(),
@@ -305,12 +356,7 @@ impl TieringPolicy for Adaptive {
 
     fn visit(&mut self, object: &PolicyObject) -> Option<TierMove> {
         self.count_call();
-        self.met += 1;
-        if self.met >= self.objects {
-            self.met = 0;
-            self.round = self.round.wrapping_add(1);
-            self.set_marks();
-        }
+        self.count_visit();
         let last = self.tiers.len().saturating_sub(1);
         let tier = self.tiers.get_mut(object.tier)?;
         tier.histogram.sample(object.heat, object.bytes);
@@ -319,7 +365,7 @@ impl TieringPolicy for Adaptive {
             return None;
         }
         if tier.out.is_none() {
-            tier.set_out(self.cuts.outward(object.tier), self.turn);
+            tier.set_out(self.cuts.outward(object.tier), self.turn, self.is_in_haste);
         }
         let out = tier.out?;
         let over_full = tier.histogram.bytes > tier.capacity;
