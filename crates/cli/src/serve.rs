@@ -109,6 +109,22 @@ pub struct ServeArguments {
     /// down, and back up when they are used. Keys stay in memory.
     #[arg(long, value_name = "TIER=SIZE")]
     tier: Vec<TierSpecification>,
+    /// The policy by which values move between tiers: adaptive, or adm for two tiers, which is the
+    /// policy of ADM (Zhao et al., 2022) [default: adaptive].
+    #[arg(long, value_name = "adaptive|adm")]
+    tier_policy: Option<String>,
+    /// With --tier-policy adm: the counter above which a value moves into memory when it is used
+    /// [default: 9].
+    #[arg(long, value_name = "COUNTER")]
+    adm_threshold_in: Option<u8>,
+    /// With --tier-policy adm: the counter below which a walk moves a value out of memory
+    /// [default: 13].
+    #[arg(long, value_name = "COUNTER")]
+    adm_threshold_out: Option<u32>,
+    /// With --tier-policy adm: the milliseconds between two walks, each of which halves the
+    /// counters of the values that stay [default: 10000].
+    #[arg(long, value_name = "MS")]
+    adm_interval_ms: Option<u32>,
     /// The memory that may be used, such as 100mb; 0 is no limit. As in Redis, 4gb is 4 GiB and 4g
     /// is 4,000,000,000 bytes.
     #[arg(long, value_name = "BYTES")]
@@ -195,7 +211,6 @@ fn options(
         },
         ..options.persistence
     };
-    let number = |number: &Option<u16>| number.map(|number| number.to_string());
     let path = |path: &Option<PathBuf>| {
         let path = path.as_ref();
         path.map(|path| absolute(path).to_string_lossy().into_owned())
@@ -203,13 +218,17 @@ fn options(
     let given = [
         ("maxmemory", arguments.maxmemory.clone()),
         ("maxmemory-policy", arguments.maxmemory_policy.clone()),
-        ("tls-port", number(&arguments.tls_port)),
+        ("tier-policy", arguments.tier_policy.clone()),
+        ("adm-threshold-in", text(arguments.adm_threshold_in)),
+        ("adm-threshold-out", text(arguments.adm_threshold_out)),
+        ("adm-interval-ms", text(arguments.adm_interval_ms)),
+        ("tls-port", text(arguments.tls_port)),
         ("tls-cert-file", path(&arguments.tls_cert_file)),
         ("tls-key-file", path(&arguments.tls_key_file)),
         ("tls-ca-cert-file", path(&arguments.tls_ca_cert_file)),
         ("tls-auth-clients", arguments.tls_auth_clients.clone()),
         ("unixsocket", path(&arguments.unixsocket)),
-        ("metrics-port", number(&arguments.metrics_port)),
+        ("metrics-port", text(arguments.metrics_port)),
         ("logfile", path(&arguments.logfile)),
         ("loglevel", arguments.log_level.clone()),
     ];
@@ -224,6 +243,11 @@ fn options(
     options.check_placement()?;
     options.open_tiers(&arguments.tier)?;
     Ok(options)
+}
+
+/// Returns a number of the command line as the value of a parameter.
+fn text(number: Option<impl ToString>) -> Option<String> {
+    number.map(|number| number.to_string())
 }
 
 /// Returns the absolute path of a file of the command line. Relative paths of the configuration

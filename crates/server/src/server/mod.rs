@@ -137,7 +137,7 @@ impl ServerCore {
             statistics: Statistics::new(registry),
             slowlog: SlowLog::default(),
             latency: LatencyMonitor::default(),
-            tiering: ServerTiering::new(&keyspace),
+            tiering: ServerTiering::new(&keyspace, options.tier_policy),
             fetcher: Fetcher::default(),
             keyspace,
             eviction: Eviction::new(Arc::clone(&clients.share), Arc::clone(&scripts.memory)),

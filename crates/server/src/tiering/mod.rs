@@ -20,6 +20,7 @@ use crate::keyspace::{Databases, Keyspace};
 use hand::KeyspaceWalk;
 use hold::MoverKeyspaceAccess;
 use nearfield_tiers::keep::{self, TierKeeper};
+use nearfield_tiers::policy::PolicyChoice;
 use pins::Pins;
 use std::sync::atomic::AtomicBool;
 use values::{KeyspaceValues, ValueNodeCount};
@@ -42,10 +43,10 @@ pub struct ServerTiering {
 pub struct TieringPause<'t>(keep::KeeperPause<'t, KeyspaceWalk>);
 
 impl ServerTiering {
-    /// Creates the mover of a keyspace.
-    pub fn new(keyspace: &Keyspace) -> ServerTiering {
+    /// Creates the mover of a keyspace, which moves values by a policy.
+    pub fn new(keyspace: &Keyspace, choice: PolicyChoice) -> ServerTiering {
         ServerTiering {
-            keeper: TierKeeper::new(keyspace.cold.tiers()),
+            keeper: TierKeeper::with_policy(keyspace.cold.tiers(), choice),
             pins: Pins::default(),
             nodes: ValueNodeCount::default(),
         }

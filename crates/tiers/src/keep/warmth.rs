@@ -2,12 +2,14 @@
 //!
 //! It is not needed while all values are in memory and have room there, and [costs
 //! nothing](Warmth::warm) then. Otherwise one use in [`USES_COUNTED`] is noted, drawn at random,
-//! and counts as that many.
+//! and counts as that many. A policy that counts by itself gets [each use](Warmth::count_each)
+//! instead.
 
 use nearfield_hotness::HotnessTable;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 /// Number of bytes of the heat per key: between this and twice this. *Assumed*: with half as many,
 /// one cold key in ten looks as warm as a hot one.
@@ -16,6 +18,15 @@ const BYTES_PER_KEY: usize = 4;
 const BYTES_MIN: usize = 64 << 10;
 /// The sampling rate: one use in this number is noted, and counts as that many.
 pub const USES_COUNTED: u16 = 4;
+/// Number of parts of the counts of each use, which are locked separately.
+const COUNT_PARTS: usize = 16;
+/// Maximum number of keys of a part of the counts.
+const COUNTED_KEYS_MAX: usize = 1 << 14;
+
+/// The noting of uses: none, one in [`USES_COUNTED`], or each.
+const NOTES_NONE: u8 = 0;
+const NOTES_DRAWN: u8 = 1;
+const NOTES_EACH: u8 = 2;
 
 /// The heat of keys, once it is needed. Keys are identified by their hashes.
 ///
@@ -33,8 +44,11 @@ pub const USES_COUNTED: u16 = 4;
 pub struct Warmth {
     heat: RwLock<Option<HotnessTable>>,
     bytes: AtomicUsize,
-    /// Set while uses are noted.
-    warms: AtomicBool,
+    /// The uses that are noted now: one of `NOTES_NONE`, `NOTES_DRAWN` and `NOTES_EACH`.
+    notes: AtomicU8,
+    /// Set if each use is noted, in place of those that are drawn.
+    counts_each: AtomicBool,
+    each: [Mutex<HashMap<u64, u32>>; COUNT_PARTS],
 }
 
 thread_local! {
@@ -57,15 +71,51 @@ fn is_drawn() -> bool {
 impl Warmth {
     /// Starts or stops noting uses. No heat is allocated before it is needed.
     pub fn warm(&self, warms: bool) {
-        if warms == self.warms.load(Ordering::Relaxed) {
+        let notes = match (warms, self.counts_each.load(Ordering::Relaxed)) {
+            (false, _) => NOTES_NONE,
+            (true, false) => NOTES_DRAWN,
+            (true, true) => NOTES_EACH,
+        };
+        if notes == self.notes.load(Ordering::Relaxed) {
             return;
         }
-        if warms {
+        if notes == NOTES_DRAWN {
             let mut kept = self.heat.write();
             let heat = kept.get_or_insert_with(|| HotnessTable::with_bytes(BYTES_MIN));
             self.bytes.store(heat.bytes(), Ordering::Relaxed);
         }
-        self.warms.store(warms, Ordering::Relaxed);
+        self.notes.store(notes, Ordering::Relaxed);
+    }
+
+    /// Makes each use be counted by its hash while uses are noted, for [`take_each`]. No heat is
+    /// kept then.
+    ///
+    /// [`take_each`]: Warmth::take_each
+    pub fn count_each(&self) {
+        self.counts_each.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes the counts of each use, by the hashes of the keys.
+    pub fn take_each(&self) -> Vec<(u64, u32)> {
+        let mut counts = Vec::new();
+        for part in &self.each {
+            counts.extend(part.lock().drain());
+        }
+        counts
+    }
+
+    fn count(&self, hash: u64) {
+        let Some(part) = self.each.get(hash as usize % COUNT_PARTS) else {
+            return;
+        };
+        let mut part = part.lock();
+        // Counts are hints for the mover. If it is slow, other keys are not counted, so that the
+        // table stays small.
+        if let Some(uses) = part.get_mut(&hash) {
+            *uses = uses.saturating_add(1);
+        } else if part.len() < COUNTED_KEYS_MAX {
+            part.insert(hash, 1);
+        }
     }
 
     /// Enlarges the heat for `keys` keys.
@@ -99,7 +149,15 @@ impl Warmth {
     #[inline]
     pub fn note(&self, hash: u64) -> u16 {
         // The flag comes first, so that a store with room pays for no random number.
-        if !self.warms.load(Ordering::Relaxed) || !is_drawn() {
+        let notes = self.notes.load(Ordering::Relaxed);
+        if notes == NOTES_NONE {
+            return 0;
+        }
+        if notes == NOTES_EACH {
+            self.count(hash);
+            return 1;
+        }
+        if !is_drawn() {
             return 0;
         }
         if let Some(heat) = &*self.heat.read() {
@@ -111,5 +169,42 @@ impl Warmth {
     /// Returns the heat of the key with a hash, as a level of [`HotnessTable`]; 0 if none is kept.
     pub fn level(&self, hash: u64) -> u16 {
         self.heat.read().as_ref().map_or(0, |heat| heat.level(hash))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_use_is_counted_once_and_only_while_uses_are_noted() {
+        let warmth = Warmth::default();
+        warmth.count_each();
+        assert_eq!((warmth.note(7), warmth.take_each()), (0, Vec::new()));
+        warmth.warm(true);
+        let noted = [7, 7, 8, 7].map(|hash| warmth.note(hash));
+        assert_eq!(noted, [1; 4]);
+        let mut counts = warmth.take_each();
+        counts.sort_unstable();
+        assert_eq!(counts, [(7, 3), (8, 1)]);
+        assert!(warmth.take_each().is_empty());
+        // There is no heat, which the policy does not need.
+        assert_eq!((warmth.level(7), warmth.bytes()), (0, 0));
+        warmth.warm(false);
+        assert_eq!((warmth.note(7), warmth.take_each()), (0, Vec::new()));
+    }
+
+    #[test]
+    fn the_counts_of_a_mover_that_does_not_come_stay_small() {
+        let warmth = Warmth::default();
+        warmth.count_each();
+        warmth.warm(true);
+        let many = (COUNT_PARTS * COUNTED_KEYS_MAX) as u64;
+        (0..many + 1000).for_each(|hash| _ = warmth.note(hash));
+        // Those that are known are still counted.
+        (0..10).for_each(|_| _ = warmth.note(0));
+        let counts = warmth.take_each();
+        assert_eq!(counts.len() as u64, many);
+        assert!(counts.contains(&(0, 11)));
     }
 }

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// Parts of its capacity above which a tier begins to demote objects, and below which it stops.
 /// *Assumed*: the room between is for values that are written while the walk continues.
-const HIGH: f64 = 0.99;
-const LOW: f64 = 0.98;
+pub(super) const HIGH: f64 = 0.99;
+pub(super) const LOW: f64 = 0.98;
 
 /// Number of calls after which the marks are computed again.
 const CALLS_BETWEEN_MARKS: u32 = 1024;
@@ -144,13 +144,6 @@ impl Adaptive {
         }
     }
 
-    /// Sets the capacity of a tier, which changes with the compression ratio of its values.
-    pub fn set_capacity(&mut self, tier: usize, bytes: u64) {
-        if let Some(tier) = self.tiers.get_mut(tier) {
-            tier.capacity = bytes;
-        }
-    }
-
     /// Sets the number of uses that each use in the heat stands for: one in that many is counted,
     /// drawn at random.
     #[must_use]
@@ -159,33 +152,9 @@ impl Adaptive {
         self
     }
 
-    /// Sets the number of objects, for a store that does not report each object that appears or
-    /// disappears.
-    pub fn set_objects(&mut self, objects: u64) {
-        self.objects = objects;
-    }
-
-    /// Sets the bytes of a tier, for a store that does not report each object.
-    pub fn set_bytes(&mut self, tier: usize, bytes: u64) {
-        if let Some(tier) = self.tiers.get_mut(tier) {
-            tier.histogram.set_bytes(bytes);
-        }
-    }
-
     /// Returns the bytes in a tier, as they were reported.
     pub fn bytes(&self, tier: usize) -> u64 {
         self.tiers.get(tier).map_or(0, |tier| tier.histogram.bytes)
-    }
-
-    /// Returns the current marks. A store whose threads share the policy under a lock checks a copy
-    /// first: most used objects have no reason to move.
-    pub fn cuts(&self) -> HeatMarks {
-        self.cuts
-    }
-
-    /// Returns the moves so far.
-    pub fn moves(&self) -> PolicyMoveCounts {
-        self.moves
     }
 
     fn count_call(&mut self) {
@@ -301,6 +270,11 @@ impl TieringPolicy for Adaptive {
         }
         debug_assert!(step.target < object.tier, "a use only promotes");
         Some(step)
+    }
+
+    fn might_promote(&mut self, object: &PolicyObject) -> bool {
+        // The least margin, because `used` knows the bytes and the earlier moves.
+        self.cuts.inward(object, 0).is_some()
     }
 
     fn visit(&mut self, object: &PolicyObject) -> Option<TierMove> {
@@ -425,5 +399,25 @@ impl TieringPolicy for Adaptive {
 
     fn passed(&mut self, now: Duration) {
         self.budget.passed(now);
+    }
+
+    fn set_capacity(&mut self, tier: usize, bytes: u64) {
+        if let Some(tier) = self.tiers.get_mut(tier) {
+            tier.capacity = bytes;
+        }
+    }
+
+    fn set_bytes(&mut self, tier: usize, bytes: u64) {
+        if let Some(tier) = self.tiers.get_mut(tier) {
+            tier.histogram.set_bytes(bytes);
+        }
+    }
+
+    fn set_objects(&mut self, objects: u64) {
+        self.objects = objects;
+    }
+
+    fn moves(&self) -> PolicyMoveCounts {
+        self.moves
     }
 }
