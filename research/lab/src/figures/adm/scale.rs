@@ -99,6 +99,32 @@ impl AdmScale {
         Ok(AdmScale { objects, ..self })
     }
 
+    /// Changes the fast memory's part of the bytes of all objects.
+    ///
+    /// # Errors
+    /// `OutOfRange` for a part that is not between 1 and 99 percent.
+    pub fn with_capacity_percent(self, percent: f64) -> Result<AdmScale, LabError> {
+        if !(1.0..=99.0).contains(&percent) {
+            return Err(LabError::OutOfRange {
+                subject: "--capacity",
+                given: percent.to_string(),
+                allowed: "1 to 99 percent of the bytes of all objects".to_owned(),
+            });
+        }
+        let capacity = percent / 100.0;
+        Ok(AdmScale { capacity, ..self })
+    }
+
+    /// Changes ADM's thresholds.
+    #[must_use]
+    pub fn with_thresholds(self, threshold_in: u8, threshold_out: u32) -> AdmScale {
+        AdmScale {
+            threshold_in,
+            threshold_out,
+            ..self
+        }
+    }
+
     /// Returns the number of requests of a run.
     pub(super) fn requests(&self) -> usize {
         self.objects * self.requests_per_object
