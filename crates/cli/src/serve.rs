@@ -125,6 +125,10 @@ pub struct ServeArguments {
     /// counters of the values that stay [default: 10000].
     #[arg(long, value_name = "MS")]
     adm_interval_ms: Option<u32>,
+    /// A file for a trace of the accesses of commands and moves to values, a line each. Commands
+    /// are then executed one by one, never as a batch. nearfield-bench dram --tier replays it.
+    #[arg(long, value_name = "FILE")]
+    access_trace: Option<PathBuf>,
     /// The memory that may be used, such as 100mb; 0 is no limit. As in Redis, 4gb is 4 GiB and 4g
     /// is 4,000,000,000 bytes.
     #[arg(long, value_name = "BYTES")]
@@ -222,6 +226,7 @@ fn options(
         ("adm-threshold-in", text(arguments.adm_threshold_in)),
         ("adm-threshold-out", text(arguments.adm_threshold_out)),
         ("adm-interval-ms", text(arguments.adm_interval_ms)),
+        ("access-trace", path(&arguments.access_trace)),
         ("tls-port", text(arguments.tls_port)),
         ("tls-cert-file", path(&arguments.tls_cert_file)),
         ("tls-key-file", path(&arguments.tls_key_file)),
@@ -242,6 +247,7 @@ fn options(
     options.home = home(arguments)?;
     options.check_placement()?;
     options.open_tiers(&arguments.tier)?;
+    options.open_access_trace()?;
     Ok(options)
 }
 
@@ -320,6 +326,9 @@ pub fn run(arguments: &ServeArguments) -> ExitCode {
             tracing::error!("cannot notify systemd of readiness: {error}");
         }
     });
+    if let Some(trace) = &server.options.access_trace {
+        trace.flush();
+    }
     if let Some(file) = &pid_file {
         // The file may have been removed, or never written.
         let _ = std::fs::remove_file(file);

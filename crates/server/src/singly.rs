@@ -16,6 +16,8 @@ pub enum SequentialReason {
     SlowLog = 4,
     /// Expired keys are deleted only by commands that read them (`DEBUG SET-ACTIVE-EXPIRE 0`).
     LazyExpiry = 8,
+    /// The accesses of commands are traced.
+    Trace = 16,
 }
 
 /// The current reasons.

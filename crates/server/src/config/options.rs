@@ -1,12 +1,13 @@
 //! The options that a server is started with, from its command line and its configuration file.
 
 use super::{ConfigFileContents, Durability};
+use crate::access_trace::AccessTrace;
 use crate::keyspace::Home;
 use nearfield_tiers::policy::{AdmSettings, PolicyChoice};
 use nearfield_tiers::{ParseError, Specification, Tiers};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,6 +67,8 @@ pub struct ServerOptions {
     pub tiers: Option<Arc<Tiers>>,
     /// The policy by which values move between tiers.
     pub tier_policy: PolicyChoice,
+    /// The trace that accesses of commands are added to, if there is one.
+    pub access_trace: Option<Arc<AccessTrace>>,
 }
 
 impl Default for ServerOptions {
@@ -82,6 +85,7 @@ impl Default for ServerOptions {
             home: Home::Local,
             tiers: None,
             tier_policy: PolicyChoice::default(),
+            access_trace: None,
         }
     }
 }
@@ -155,6 +159,24 @@ impl ServerOptions {
             tracing::warn!("{note}");
         }
         self.tiers = Some(Arc::new(tiers));
+        Ok(())
+    }
+
+    /// Creates the access trace, if the settings name a file for it.
+    ///
+    /// # Errors
+    /// The file cannot be created, or the placement has no trace.
+    pub fn open_access_trace(&mut self) -> Result<(), String> {
+        let path = self.settings.value("access-trace").unwrap_or_default();
+        if path.is_empty() {
+            return Ok(());
+        }
+        if !matches!(self.home, Home::Local) {
+            return Err("--access-trace is for --placement local".into());
+        }
+        let trace = AccessTrace::create(Path::new(path));
+        let trace = trace.map_err(|error| format!("cannot create {path}: {error}"))?;
+        self.access_trace = Some(Arc::new(trace));
         Ok(())
     }
 

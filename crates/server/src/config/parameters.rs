@@ -68,6 +68,7 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("unixsocketperm", 0, 777, "0").fixed(),
     // ---- Memory
     with("tier", special::tiers, "").fixed(),
+    text("access-trace", "").fixed(),
     choice("tier-policy", &["adaptive", "adm"], "adaptive").fixed(),
     integer("adm-threshold-in", 0, 255, "9").fixed(),
     integer("adm-threshold-out", 0, 16777215, "13").fixed(),

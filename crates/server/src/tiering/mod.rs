@@ -15,6 +15,7 @@ mod hold;
 pub mod pins;
 mod values;
 
+use crate::access_trace::AccessTrace;
 use crate::eviction::KeyUseStatistics;
 use crate::keyspace::{Databases, Keyspace};
 use hand::KeyspaceWalk;
@@ -22,6 +23,7 @@ use hold::MoverKeyspaceAccess;
 use nearfield_tiers::keep::{self, TierKeeper};
 use nearfield_tiers::policy::PolicyChoice;
 use pins::Pins;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use values::{KeyspaceValues, ValueNodeCount};
 
@@ -36,6 +38,7 @@ pub struct ServerTiering {
     /// Keys with values that stay in memory.
     pub pins: Pins,
     nodes: ValueNodeCount,
+    trace: Option<Arc<AccessTrace>>,
 }
 
 /// A pause of the mover. See [`ServerTiering::pause`].
@@ -43,9 +46,15 @@ pub struct ServerTiering {
 pub struct TieringPause<'t>(keep::KeeperPause<'t, KeyspaceWalk>);
 
 impl ServerTiering {
-    /// Creates the mover of a keyspace, which moves values by a policy.
-    pub fn new(keyspace: &Keyspace, choice: PolicyChoice) -> ServerTiering {
+    /// Creates the mover of a keyspace, which moves values by a policy and adds its moves to a
+    /// trace, if there is one.
+    pub fn new(
+        keyspace: &Keyspace,
+        choice: PolicyChoice,
+        trace: Option<Arc<AccessTrace>>,
+    ) -> ServerTiering {
         ServerTiering {
+            trace,
             keeper: TierKeeper::with_policy(keyspace.cold.tiers(), choice),
             pins: Pins::default(),
             nodes: ValueNodeCount::default(),
@@ -63,6 +72,7 @@ impl ServerTiering {
             access,
             pins: &self.pins,
             nodes: &self.nodes,
+            trace: self.trace.as_deref(),
             hold: databases.map_or(MoverKeyspaceAccess::Each, MoverKeyspaceAccess::Whole),
         }
     }
