@@ -10,7 +10,7 @@ use crate::figures::job::FigureJob;
 use crate::figures::row::Quantity;
 
 /// The sizes of the fast memory, in percent of the bytes of all strings of bench 1.
-const CAPACITIES: [u32; 5] = [10, 30, 50, 65, 80];
+const CAPACITIES: [u32; 4] = [30, 50, 65, 80];
 /// ADM's thresholds.
 const THRESHOLDS_IN: [u8; 3] = [6, 9, 12];
 const THRESHOLDS_OUT: [u32; 3] = [7, 13, 26];
