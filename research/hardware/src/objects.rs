@@ -20,7 +20,7 @@ const TIER_SHIFT: u32 = 56;
 
 /// An access to a part of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ObjectAccess {
+pub struct ObjectRangeAccess {
     /// The object.
     pub object: u64,
     /// The tier that it is in.
@@ -65,12 +65,12 @@ impl<R: BufRead> ObjectTrace<R> {
         }
     }
 
-    fn read(&mut self) -> Option<Result<ObjectAccess, DramError>> {
+    fn read(&mut self) -> Option<Result<ObjectRangeAccess, DramError>> {
         let read = self.lines.read()?;
         Some(read.and_then(|()| self.parse()))
     }
 
-    fn parse(&self) -> Result<ObjectAccess, DramError> {
+    fn parse(&self) -> Result<ObjectRangeAccess, DramError> {
         let lines = &self.lines;
         let number = |field, word: &[u8]| {
             let parsed = decimal(word, "is not a whole number");
@@ -81,7 +81,7 @@ impl<R: BufRead> ObjectTrace<R> {
         let object = next();
         let object = hexadecimal(object).map_err(|reason| lines.wrong("object", object, reason))?;
         let (tier, bytes, offset, length) = (next(), next(), next(), next());
-        let access = ObjectAccess {
+        let access = ObjectRangeAccess {
             object,
             tier: number("tier", tier)? as usize,
             bytes: number("bytes", bytes)?,
@@ -107,9 +107,9 @@ impl<R: BufRead> ObjectTrace<R> {
 }
 
 impl<R: BufRead> Iterator for ObjectTrace<R> {
-    type Item = Result<ObjectAccess, DramError>;
+    type Item = Result<ObjectRangeAccess, DramError>;
 
-    fn next(&mut self) -> Option<Result<ObjectAccess, DramError>> {
+    fn next(&mut self) -> Option<Result<ObjectRangeAccess, DramError>> {
         if self.failed {
             return None;
         }
@@ -183,8 +183,8 @@ impl ObjectLines {
     }
 
     /// Returns the requests that an access makes to memory, each with its tier.
-    pub fn requests(&mut self, access: &ObjectAccess) -> Vec<(usize, DramRequest)> {
-        let ObjectAccess {
+    pub fn requests(&mut self, access: &ObjectRangeAccess) -> Vec<(usize, DramRequest)> {
+        let ObjectRangeAccess {
             tier, picoseconds, ..
         } = *access;
         let block = self.block(access);
@@ -214,7 +214,7 @@ impl ObjectLines {
     }
 
     /// Returns the block of an object in its tier.
-    fn block(&mut self, access: &ObjectAccess) -> ObjectBlock {
+    fn block(&mut self, access: &ObjectRangeAccess) -> ObjectBlock {
         let is_write = access.access == DramAccess::Write;
         if is_write && access.length == access.bytes {
             // An object is in one tier, so this one has left the others.
@@ -245,7 +245,7 @@ fn class(bytes: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Vec<Result<ObjectAccess, String>> {
+    fn read(text: &str) -> Vec<Result<ObjectRangeAccess, String>> {
         let trace = ObjectTrace::new(text.as_bytes());
         trace
             .map(|access| access.map_err(|error| error.to_string()))

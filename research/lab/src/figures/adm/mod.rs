@@ -9,6 +9,7 @@
 mod addresses;
 mod bench;
 mod claims;
+mod commands;
 mod head;
 mod hybrid;
 mod jobs;
@@ -19,6 +20,7 @@ mod scale;
 mod study;
 mod varied;
 
+pub use commands::AdmCommands;
 pub use scale::AdmScale;
 
 use super::claim::evaluate;
