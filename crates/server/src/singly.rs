@@ -18,6 +18,8 @@ pub enum SequentialReason {
     LazyExpiry = 8,
     /// Commands that take memory are held back until a disk makes room.
     Room = 16,
+    /// The accesses of commands are traced.
+    Trace = 32,
 }
 
 /// The current reasons.

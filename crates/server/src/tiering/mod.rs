@@ -17,13 +17,16 @@ pub mod pins;
 mod values;
 mod wait;
 
+use crate::access_trace::AccessTrace;
 use crate::eviction::KeyUseStatistics;
 use crate::keyspace::{Databases, Keyspace};
 use crate::singly::{SequentialReason, Singly};
 use hand::KeyspaceWalk;
 use hold::MoverKeyspaceAccess;
 use nearfield_tiers::keep::{self, RoomOutcome, TierKeeper};
+use nearfield_tiers::policy::PolicyChoice;
 use pins::Pins;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use values::{KeyspaceValues, ValueNodeCount};
@@ -41,6 +44,7 @@ pub struct ServerTiering {
     pub pins: Pins,
     nodes: ValueNodeCount,
     wait: RoomWait,
+    trace: Option<Arc<AccessTrace>>,
 }
 
 /// A pause of the mover. See [`ServerTiering::pause`].
@@ -48,13 +52,19 @@ pub struct ServerTiering {
 pub struct TieringPause<'t>(keep::KeeperPause<'t, KeyspaceWalk>);
 
 impl ServerTiering {
-    /// Creates the mover of a keyspace.
-    pub fn new(keyspace: &Keyspace) -> ServerTiering {
+    /// Creates the mover of a keyspace, which moves values by a policy and adds its moves to a
+    /// trace, if there is one.
+    pub fn new(
+        keyspace: &Keyspace,
+        choice: PolicyChoice,
+        trace: Option<Arc<AccessTrace>>,
+    ) -> ServerTiering {
         ServerTiering {
-            keeper: TierKeeper::new(keyspace.cold.tiers()),
+            keeper: TierKeeper::with_policy(keyspace.cold.tiers(), choice),
             pins: Pins::default(),
             nodes: ValueNodeCount::default(),
             wait: RoomWait::default(),
+            trace,
         }
     }
 
@@ -69,6 +79,7 @@ impl ServerTiering {
             access,
             pins: &self.pins,
             nodes: &self.nodes,
+            trace: self.trace.as_deref(),
             hold: databases.map_or(MoverKeyspaceAccess::Each, MoverKeyspaceAccess::Whole),
         }
     }

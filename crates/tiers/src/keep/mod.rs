@@ -30,6 +30,11 @@
 //!
 //! While all values are in memory and have room there, there is no walk, and no use is
 //! [noted](Warmth::warm) for the policy.
+//!
+//! # Policies
+//!
+//! The policy is a [`PolicyChoice`]. ADM's policy counts each use of a value by itself, so
+//! [`Warmth`] counts uses by the hashes of their keys for it, instead of heat.
 
 mod carry;
 mod grace;
@@ -46,6 +51,7 @@ pub use values::{
 pub use warmth::{USES_COUNTED, Warmth};
 
 use crate::disk::{PATIENCE, with_patience};
+use crate::policy::PolicyChoice;
 use crate::tiers::Tiers;
 use mover::Mover;
 use parking_lot::{Mutex, MutexGuard};
@@ -127,8 +133,14 @@ pub struct KeeperPause<'k, H> {
 }
 
 impl<H: Default> TierKeeper<H> {
-    /// Creates the keeper of these tiers; without tiers it does nothing.
+    /// Creates the keeper of these tiers, with the policy that is the default; without tiers it
+    /// does nothing.
     pub fn new(tiers: Option<&Tiers>) -> TierKeeper<H> {
+        TierKeeper::with_policy(tiers, PolicyChoice::default())
+    }
+
+    /// Creates the keeper of these tiers like [`new`](TierKeeper::new), with a policy.
+    pub fn with_policy(tiers: Option<&Tiers>, choice: PolicyChoice) -> TierKeeper<H> {
         let memory = tiers.and_then(|tiers| tiers.specifications().first());
         TierKeeper {
             memory_bytes_max: memory.map_or(0, |tier| tier.capacity_bytes),
@@ -136,7 +148,7 @@ impl<H: Default> TierKeeper<H> {
             is_stuck: AtomicBool::new(false),
             ping_pong: AtomicU64::new(0),
             put_off: AtomicU64::new(0),
-            mover: Mutex::new(tiers.map(Mover::new)),
+            mover: Mutex::new(tiers.map(|tiers| Mover::new(tiers, choice))),
             steps: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
             is_held_up: AtomicBool::new(false),
@@ -416,6 +428,10 @@ impl<H: Default> TierKeeper<H> {
             return;
         };
         yield_to_others();
+        let counts_each_use = |mover: &Mover<H>| mover.counts_each_use();
+        if self.mover.lock().as_ref().is_some_and(counts_each_use) {
+            values.warmth().count_each();
+        }
         while !stopping.load(Ordering::Acquire) {
             std::thread::sleep(TICK);
             let fewer = |runs: u32| runs.checked_sub(1);

@@ -10,7 +10,7 @@ use super::{
 use crate::cold::ColdUse;
 use crate::disk::PATIENCE;
 use crate::place::ColdPlace;
-use crate::policy::PolicyObject;
+use crate::policy::{PolicyChoice, PolicyObject};
 use crate::tiers::Tiers;
 use crate::usage::TierUsage;
 use std::sync::atomic::Ordering;
@@ -122,9 +122,9 @@ struct Uses {
 }
 
 impl<H: Default> Mover<H> {
-    pub(super) fn new(tiers: &Tiers) -> Mover<H> {
+    pub(super) fn new(tiers: &Tiers, choice: PolicyChoice) -> Mover<H> {
         Mover {
-            judge: MoveJudge::new(tiers, USES_COUNTED),
+            judge: MoveJudge::new(tiers, USES_COUNTED, choice),
             hand: H::default(),
             // Until round 0, so that these entries refuse nothing.
             refused: vec![RefusalEntry::default(); REFUSED_ENTRIES].into_boxed_slice(),
@@ -143,6 +143,11 @@ impl<H: Default> Mover<H> {
         }
     }
 
+    /// Returns true if the policy counts the uses of values in memory by itself.
+    pub(super) fn counts_each_use(&self) -> bool {
+        self.judge.counts_each_use()
+    }
+
     /// Reports the uses since the last call to the policy, and returns their number.
     pub(super) fn report_uses(&mut self, values: &impl MovableValues, tiers: &Tiers) -> u64 {
         let served = |tier| {
@@ -159,12 +164,18 @@ impl<H: Default> Mover<H> {
         self.reported = now;
         let periods = self.judge.report_uses(uses - cold, uses);
         (0..periods).for_each(|_| values.warmth().age());
-        values.warmth().note_each(self.judge.learns());
+        if self.judge.counts_each_use() {
+            for (hash, uses) in values.warmth().take_each() {
+                self.judge.used_in_memory(hash, uses);
+            }
+        } else {
+            values.warmth().note_each(self.judge.learns());
+        }
         uses
     }
 
     /// Returns the number of slices to walk during `uses` uses, if nothing must leave.
-    pub(super) fn slices(&self, uses: u64, keys: u64) -> usize {
+    pub(super) fn slices(&mut self, uses: u64, keys: u64) -> usize {
         let keys = self.judge.visit_share(uses) * keys as f64;
         // At least one, so that a round ends also in a store that is hardly used.
         ((keys / SLICE_KEYS as f64) as usize).clamp(1, IDLE_SLICES_MAX)
@@ -272,6 +283,7 @@ impl<H: Default> Mover<H> {
                 std::thread::sleep(ROOM_WAIT);
             }
         }
+        self.judge.end_round();
         self.was_wanted = false;
         self.carried_in_round = 0;
         self.round += 1;

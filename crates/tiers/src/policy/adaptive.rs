@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// Parts of its capacity above which a tier begins to demote objects, and below which it stops.
 /// *Assumed*: the room between is for values that are written while the walk continues.
-const HIGH: f64 = 0.99;
-const LOW: f64 = 0.98;
+pub(super) const HIGH: f64 = 0.99;
+pub(super) const LOW: f64 = 0.98;
 
 /// The part of a full tier from which objects are demoted in haste: the coldest of its bytes.
 /// *Assumed*: the walk then finds one in four of the objects that it visits there, and the next
@@ -46,6 +46,9 @@ const PERIODS_IN_HEAT: f64 = 1.5;
 ///   and back, and if there is room.
 /// - **Demotion.** A tier that is fuller than it should be demotes its coldest objects until it is
 ///   not. New and written objects have no heat, so a burst of writes demotes only itself.
+/// - **Haste.** While threads wait for room, a tier demotes any of the coldest quarter of its
+///   bytes, because a long search for the very coldest costs more than it gains. It demotes no more
+///   bytes than otherwise.
 /// - **No ping-pong.** An object that was just promoted stays for a round of the walk or two. Each
 ///   time that an object returns soon after it left doubles its margin.
 /// - **Slowly.** No more bytes move in a second than the budget allows.
@@ -152,29 +155,6 @@ impl Adaptive {
         }
     }
 
-    /// Sets if threads wait for room. A tier then demotes any of the coldest quarter of its bytes,
-    /// because a long search for the very coldest costs more than it gains. It demotes no more
-    /// bytes than otherwise.
-    pub fn set_haste(&mut self, is_in_haste: bool) {
-        if self.is_in_haste != is_in_haste {
-            self.is_in_haste = is_in_haste;
-            self.set_marks();
-        }
-    }
-
-    /// Notes that the walk passes an object of a tier without a [deficit](TieringPolicy::deficit),
-    /// whose heat is not known.
-    pub fn skip(&mut self) {
-        self.count_visit();
-    }
-
-    /// Sets the capacity of a tier, which changes with the compression ratio of its values.
-    pub fn set_capacity(&mut self, tier: usize, bytes: u64) {
-        if let Some(tier) = self.tiers.get_mut(tier) {
-            tier.capacity = bytes;
-        }
-    }
-
     /// Sets the number of uses that each use in the heat stands for: one in that many is counted,
     /// drawn at random.
     #[must_use]
@@ -183,45 +163,9 @@ impl Adaptive {
         self
     }
 
-    /// Sets the same number for a policy in use, because the store samples more or less from then
-    /// on.
-    pub fn set_uses_counted(&mut self, uses: u16) {
-        self.cuts.count_as(uses);
-    }
-
-    /// Returns true while the heats of objects are not known well. A store that reports only some
-    /// uses should report all of them meanwhile.
-    pub fn is_learning(&self) -> bool {
-        self.pace.is_learning()
-    }
-
-    /// Sets the number of objects, for a store that does not report each object that appears or
-    /// disappears.
-    pub fn set_objects(&mut self, objects: u64) {
-        self.objects = objects;
-    }
-
-    /// Sets the bytes of a tier, for a store that does not report each object.
-    pub fn set_bytes(&mut self, tier: usize, bytes: u64) {
-        if let Some(tier) = self.tiers.get_mut(tier) {
-            tier.histogram.set_bytes(bytes);
-        }
-    }
-
     /// Returns the bytes in a tier, as they were reported.
     pub fn bytes(&self, tier: usize) -> u64 {
         self.tiers.get(tier).map_or(0, |tier| tier.histogram.bytes)
-    }
-
-    /// Returns the current marks. A store whose threads share the policy under a lock checks a copy
-    /// first: most used objects have no reason to move.
-    pub fn cuts(&self) -> HeatMarks {
-        self.cuts
-    }
-
-    /// Returns the moves so far.
-    pub fn moves(&self) -> PolicyMoveCounts {
-        self.moves
     }
 
     fn count_call(&mut self) {
@@ -354,6 +298,11 @@ impl TieringPolicy for Adaptive {
         Some(step)
     }
 
+    fn might_promote(&mut self, object: &PolicyObject) -> bool {
+        // The least margin, because `used` knows the bytes and the earlier moves.
+        self.cuts.inward(object, 0).is_some()
+    }
+
     fn visit(&mut self, object: &PolicyObject) -> Option<TierMove> {
         self.count_call();
         self.count_visit();
@@ -471,5 +420,44 @@ impl TieringPolicy for Adaptive {
 
     fn passed(&mut self, now: Duration) {
         self.budget.passed(now);
+    }
+
+    fn set_capacity(&mut self, tier: usize, bytes: u64) {
+        if let Some(tier) = self.tiers.get_mut(tier) {
+            tier.capacity = bytes;
+        }
+    }
+
+    fn set_bytes(&mut self, tier: usize, bytes: u64) {
+        if let Some(tier) = self.tiers.get_mut(tier) {
+            tier.histogram.set_bytes(bytes);
+        }
+    }
+
+    fn set_objects(&mut self, objects: u64) {
+        self.objects = objects;
+    }
+
+    fn set_haste(&mut self, is_in_haste: bool) {
+        if self.is_in_haste != is_in_haste {
+            self.is_in_haste = is_in_haste;
+            self.set_marks();
+        }
+    }
+
+    fn skipped(&mut self) {
+        self.count_visit();
+    }
+
+    fn is_learning(&self) -> bool {
+        self.pace.is_learning()
+    }
+
+    fn set_uses_counted(&mut self, uses: u16) {
+        self.cuts.count_as(uses);
+    }
+
+    fn moves(&self) -> PolicyMoveCounts {
+        self.moves
     }
 }
