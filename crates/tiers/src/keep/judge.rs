@@ -187,6 +187,11 @@ impl MoveJudge {
         self.policy.set_haste(is_in_haste);
     }
 
+    /// Returns true if the walk must visit each value in each round, also in haste.
+    pub fn needs_each_visit(&self) -> bool {
+        self.policy.needs_each_visit()
+    }
+
     /// Notes that the walk skips a value of a cold tier from which nothing must leave.
     pub fn skip_cold(&mut self) {
         self.met.add(1.0, 0.0);

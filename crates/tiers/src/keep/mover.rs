@@ -218,7 +218,7 @@ impl<H: Default> Mover<H> {
             let ends_round = values.walk(&mut self.hand, SLICE_KEYS, &mut visited);
             walked += SLICE_KEYS;
             for visited in visited {
-                if self.is_in_haste && bytes >= LOAD_BYTES {
+                if self.may_skip() && bytes >= LOAD_BYTES {
                     // The rest comes with the next round. More values would keep a thread waiting.
                     break;
                 }
@@ -517,10 +517,16 @@ impl<H: Default> Mover<H> {
         }
     }
 
+    /// Returns true if the walk may pass values without a visit.
+    fn may_skip(&self) -> bool {
+        // A policy that counts by itself would take a value that it misses for a removed one.
+        self.is_in_haste && !self.judge.needs_each_visit()
+    }
+
     /// Returns true if the walk passes a cold value in haste: nothing must leave its tier, and
     /// putting it again frees no room.
     fn passes(&mut self, tiers: &Tiers, place: ColdPlace) -> bool {
-        if !self.is_in_haste || self.judge.deficit(place.tier()) > 0 || tiers.is_sparse(place) {
+        if !self.may_skip() || self.judge.deficit(place.tier()) > 0 || tiers.is_sparse(place) {
             return false;
         }
         self.cold_visits = self.cold_visits.wrapping_add(1);

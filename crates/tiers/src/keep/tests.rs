@@ -3,6 +3,7 @@
 use super::*;
 use crate::cold::ColdTiers;
 use crate::place::ColdPlace;
+use crate::policy::{AdmSettings, LfuSettings};
 use crate::specification::Specification;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -326,6 +327,7 @@ struct PartlyColdStore {
 #[derive(Debug)]
 struct NumberedValue {
     number: usize,
+    from: usize,
     bytes: [u8; VALUE_BYTES],
 }
 
@@ -335,15 +337,15 @@ impl MovingValue for NumberedValue {
     }
 
     fn from(&self) -> usize {
-        0
+        self.from
     }
 }
 
 impl PartlyColdStore {
-    fn new(values: usize) -> PartlyColdStore {
+    fn new(values: usize, choice: PolicyChoice) -> PartlyColdStore {
         let tiers = ["memory=1mb", "compressed=16mb"].map(|tier| tier.parse::<Specification>());
         let tiers = Arc::new(Tiers::open(&tiers.map(Result::unwrap)).unwrap());
-        let keeper = TierKeeper::new(Some(&tiers));
+        let keeper = TierKeeper::with_policy(Some(&tiers), choice);
         let cold = ColdTiers::new(Some(tiers));
         let mut places = Vec::new();
         while places.len() < values {
@@ -432,9 +434,12 @@ impl MovableValues for PartlyColdStore {
     }
 
     fn begin(&self, keys: &[&ValueName]) -> Vec<Option<NumberedValue>> {
+        let places = self.places.lock();
         let begin = |named: &&ValueName| {
+            let number = named.node as usize;
             Some(NumberedValue {
-                number: named.node as usize,
+                number,
+                from: places[number].map_or(0, ColdPlace::tier),
                 bytes: [7; VALUE_BYTES],
             })
         };
@@ -451,7 +456,7 @@ impl MovableValues for PartlyColdStore {
 /// visit about 70 keys for each value.
 #[test]
 fn room_is_made_after_few_visits_and_in_whole_blocks() {
-    let values = PartlyColdStore::new(3150);
+    let values = PartlyColdStore::new(3150, PolicyChoice::Adaptive);
     let (before, bytes_before) = (values.in_memory(), values.compressed_bytes());
     assert!(before * VALUE_BYTES > MEMORY_BYTES as usize, "{before}");
     assert!(values.keeper.relieve(&values));
@@ -468,4 +473,42 @@ fn room_is_made_after_few_visits_and_in_whole_blocks() {
     values.visits.store(0, Ordering::Relaxed);
     assert!(values.keeper.relieve(&values));
     assert_eq!(values.visits.load(Ordering::Relaxed), 0);
+}
+
+/// ADM's policy forgets a value that the walk misses, and its counter would begin again.
+#[test]
+fn in_haste_the_walk_visits_each_value_for_a_policy_that_counts_by_itself() {
+    const VALUES: usize = 3150;
+    let settings = AdmSettings {
+        lfu: LfuSettings {
+            log_factor: 0,
+            decay_minutes: 0,
+        },
+        ..AdmSettings::default()
+    };
+    let interval = Duration::from_secs(1000);
+    let values = PartlyColdStore::new(VALUES, PolicyChoice::Adm { settings, interval });
+    // All of them are cold.
+    let used: Vec<usize> = (1..VALUES).step_by(390).collect();
+    let tiers = values.cold.tiers().unwrap();
+    let use_each = |mover: &mut Mover<usize>| {
+        for &number in &used {
+            let place = values.places.lock()[number].unwrap();
+            let cold = &values.cold;
+            cold.note_use_of_node(0, b"", number as u64, place);
+        }
+        mover.bring_in(&values, tiers, &values.keeper);
+    };
+    let mut still = values.keeper.pause();
+    let mover = still.mover.as_mut().unwrap();
+    // The counter begins at 5, and each use raises it. A value moves once it is above 9.
+    for _ in 0..4 {
+        use_each(mover);
+    }
+    while values.visits.load(Ordering::Relaxed) < 10 * VALUES as u64 {
+        mover.slice(&values, tiers, &values.keeper, true);
+    }
+    let before = values.in_memory();
+    use_each(mover);
+    assert_eq!(values.in_memory(), before + used.len());
 }

@@ -445,6 +445,11 @@ impl TieringPolicy for Adaptive {
         }
     }
 
+    fn needs_each_visit(&self) -> bool {
+        // The heat of an object is kept by the store, and its distribution is a sample.
+        false
+    }
+
     fn skipped(&mut self) {
         self.count_visit();
     }

@@ -206,8 +206,13 @@ pub trait TieringPolicy: Debug {
     /// than the best choice.
     fn set_haste(&mut self, _is_in_haste: bool) {}
 
+    /// Returns true if the walk must visit each object in each round, also in haste.
+    fn needs_each_visit(&self) -> bool {
+        true
+    }
+
     /// Notes that the walk skips an object in haste: nothing must leave its tier, and its heat is
-    /// not known.
+    /// not known. A policy that [needs each visit](TieringPolicy::needs_each_visit) gets no call.
     fn skipped(&mut self) {}
 
     /// Returns true while the heats of objects are not known well. A store that reports only some
