@@ -411,6 +411,10 @@ impl<H: Default> Mover<H> {
                 false => tiers.wants_rewrite(place),
             };
             if rewrite {
+                if self.judge.needs_each_visit() {
+                    // It may be put again in a later round, and stays in its tier anyway.
+                    let _ = self.judge.visit(&object);
+                }
                 return Some(PlannedMove {
                     object,
                     target: from,

@@ -30,7 +30,8 @@
 //!
 //! A store that does not report each object sets the [bytes](TieringPolicy::set_bytes),
 //! [capacity](TieringPolicy::set_capacity) and [number of objects](TieringPolicy::set_objects)
-//! instead, and tells when the walk [ends a round](TieringPolicy::walked).
+//! instead, and tells when the walk [ends a round](TieringPolicy::walked). While threads wait for
+//! room, it sets [haste](TieringPolicy::set_haste), in which the walk may skip objects.
 //!
 //! [`HotnessTable`]: https://docs.rs/nearfield-hotness
 
