@@ -109,6 +109,26 @@ pub struct ServeArguments {
     /// down, and back up when they are used. Keys stay in memory.
     #[arg(long, value_name = "TIER=SIZE")]
     tier: Vec<TierSpecification>,
+    /// The policy by which values move between tiers: adaptive, or adm for two tiers, which is the
+    /// policy of ADM (Zhao et al., 2022) [default: adaptive].
+    #[arg(long, value_name = "adaptive|adm")]
+    tier_policy: Option<String>,
+    /// With --tier-policy adm: the counter above which a value moves into memory when it is used
+    /// [default: 9].
+    #[arg(long, value_name = "COUNTER")]
+    adm_threshold_in: Option<u8>,
+    /// With --tier-policy adm: the counter below which a walk moves a value out of memory
+    /// [default: 13].
+    #[arg(long, value_name = "COUNTER")]
+    adm_threshold_out: Option<u32>,
+    /// With --tier-policy adm: the milliseconds between two walks, each of which halves the
+    /// counters of the values that stay [default: 10000].
+    #[arg(long, value_name = "MS")]
+    adm_interval_ms: Option<u32>,
+    /// A file for a trace of the accesses of commands and moves to values, a line each. Commands
+    /// are then executed one by one, never as a batch. nearfield-bench dram --tier replays it.
+    #[arg(long, value_name = "FILE")]
+    access_trace: Option<PathBuf>,
     /// The memory that may be used, such as 100mb; 0 is no limit. As in Redis, 4gb is 4 GiB and 4g
     /// is 4,000,000,000 bytes.
     #[arg(long, value_name = "BYTES")]
@@ -195,7 +215,6 @@ fn options(
         },
         ..options.persistence
     };
-    let number = |number: &Option<u16>| number.map(|number| number.to_string());
     let path = |path: &Option<PathBuf>| {
         let path = path.as_ref();
         path.map(|path| absolute(path).to_string_lossy().into_owned())
@@ -203,13 +222,18 @@ fn options(
     let given = [
         ("maxmemory", arguments.maxmemory.clone()),
         ("maxmemory-policy", arguments.maxmemory_policy.clone()),
-        ("tls-port", number(&arguments.tls_port)),
+        ("tier-policy", arguments.tier_policy.clone()),
+        ("adm-threshold-in", text(arguments.adm_threshold_in)),
+        ("adm-threshold-out", text(arguments.adm_threshold_out)),
+        ("adm-interval-ms", text(arguments.adm_interval_ms)),
+        ("access-trace", path(&arguments.access_trace)),
+        ("tls-port", text(arguments.tls_port)),
         ("tls-cert-file", path(&arguments.tls_cert_file)),
         ("tls-key-file", path(&arguments.tls_key_file)),
         ("tls-ca-cert-file", path(&arguments.tls_ca_cert_file)),
         ("tls-auth-clients", arguments.tls_auth_clients.clone()),
         ("unixsocket", path(&arguments.unixsocket)),
-        ("metrics-port", number(&arguments.metrics_port)),
+        ("metrics-port", text(arguments.metrics_port)),
         ("logfile", path(&arguments.logfile)),
         ("loglevel", arguments.log_level.clone()),
     ];
@@ -223,7 +247,13 @@ fn options(
     options.home = home(arguments)?;
     options.check_placement()?;
     options.open_tiers(&arguments.tier)?;
+    options.open_access_trace()?;
     Ok(options)
+}
+
+/// Returns a number of the command line as the value of a parameter.
+fn text(number: Option<impl ToString>) -> Option<String> {
+    number.map(|number| number.to_string())
 }
 
 /// Returns the absolute path of a file of the command line. Relative paths of the configuration
@@ -296,6 +326,9 @@ pub fn run(arguments: &ServeArguments) -> ExitCode {
             tracing::error!("cannot notify systemd of readiness: {error}");
         }
     });
+    if let Some(trace) = &server.options.access_trace {
+        trace.flush();
+    }
     if let Some(file) = &pid_file {
         // The file may have been removed, or never written.
         let _ = std::fs::remove_file(file);

@@ -2,6 +2,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod access_trace;
 pub mod acl;
 mod admission;
 pub mod allocator;

@@ -16,6 +16,10 @@ pub enum SequentialReason {
     SlowLog = 4,
     /// Expired keys are deleted only by commands that read them (`DEBUG SET-ACTIVE-EXPIRE 0`).
     LazyExpiry = 8,
+    /// Commands that take memory are held back until a disk makes room.
+    Room = 16,
+    /// The accesses of commands are traced.
+    Trace = 32,
 }
 
 /// The current reasons.

@@ -1,5 +1,6 @@
 //! The file system that file tiers are stored on. Tests replace it to inject faults.
 
+use std::cell::Cell;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,6 +13,45 @@ use std::time::Duration;
 /// Timeout of a disk, after which there is an error. *Assumed*: a working disk responds within a
 /// hundredth of it.
 pub const PATIENCE: Duration = Duration::from_secs(5);
+
+thread_local! {
+    /// Time that this thread waits for a disk, and true if a disk did not respond in it.
+    static PATIENT: Cell<(Duration, bool)> = const { Cell::new((PATIENCE, false)) };
+}
+
+/// Returns the time that this thread waits for a disk.
+pub(crate) fn patience() -> Duration {
+    PATIENT.get().0
+}
+
+/// Returns the error of a disk that did not respond in the time that this thread waits. It is of
+/// kind [`WouldBlock`](io::ErrorKind::WouldBlock) if that is less than [`PATIENCE`]: the disk may
+/// only be busy.
+pub(crate) fn late() -> io::Error {
+    let patience = patience();
+    PATIENT.set((patience, true));
+    match patience < PATIENCE {
+        true => io::Error::new(io::ErrorKind::WouldBlock, "the disk does not respond yet"),
+        false => io::Error::new(io::ErrorKind::TimedOut, "the disk does not respond"),
+    }
+}
+
+/// Calls `work`, during which this thread waits for a disk for `limit` at most. Also returns true
+/// if a disk did not respond in that time.
+pub(crate) fn with_patience<R>(limit: Duration, work: impl FnOnce() -> R) -> (R, bool) {
+    /// Ends the limit, also after a panic.
+    struct LimitEnd((Duration, bool));
+
+    impl Drop for LimitEnd {
+        fn drop(&mut self) {
+            PATIENT.set(self.0);
+        }
+    }
+
+    let _end = LimitEnd(PATIENT.replace((limit, false)));
+    let result = work();
+    (result, PATIENT.get().1)
+}
 
 /// A disk that creates the files of tiers.
 pub trait TierDisk: fmt::Debug + Send + Sync {

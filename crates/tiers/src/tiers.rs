@@ -161,7 +161,30 @@ impl Tiers {
     /// # Errors
     /// The tier refuses them; none of them is put then.
     pub fn put(&self, tier: usize, values: &[&[u8]]) -> Result<Vec<ColdPlace>, TierRefusal> {
+        self.put_at_pace(tier, values, false)
+    }
+
+    /// Puts values like [`put`](Tiers::put), in as little time as possible: a compressed tier uses
+    /// more memory for them until they are [put again](Tiers::wants_rewrite).
+    ///
+    /// # Errors
+    /// As for `put`.
+    pub fn put_in_haste(
+        &self,
+        tier: usize,
+        values: &[&[u8]],
+    ) -> Result<Vec<ColdPlace>, TierRefusal> {
+        self.put_at_pace(tier, values, true)
+    }
+
+    fn put_at_pace(
+        &self,
+        tier: usize,
+        values: &[&[u8]],
+        is_hasty: bool,
+    ) -> Result<Vec<ColdPlace>, TierRefusal> {
         let put = match self.cold(tier) {
+            Some(ColdTier::Compressed(tier)) if is_hasty => tier.put_in_haste(values),
             Some(ColdTier::Compressed(tier)) => tier.put(values),
             Some(ColdTier::Node(tier) | ColdTier::Files(tier)) => tier.put(values),
             None => Err(TierRefusal::Full),

@@ -1,5 +1,6 @@
 //! The usage of a tier, and the errors of putting and reading values.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 /// The usage of a tier.
@@ -44,6 +45,14 @@ pub enum TierRefusal {
     },
 }
 
+impl TierRefusal {
+    /// Returns true if the disk may only be busy: the thread waited for it for less than
+    /// [`PATIENCE`](crate::disk::PATIENCE).
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self, TierRefusal::Disk { source, .. } if source.kind() == ErrorKind::WouldBlock)
+    }
+}
+
 /// Reason for which a value cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
@@ -61,6 +70,12 @@ pub enum ReadError {
 impl ReadError {
     /// Returns true if the disk did not respond in time.
     pub fn is_late(&self) -> bool {
-        matches!(self, ReadError::Disk(why) if why.kind() == std::io::ErrorKind::TimedOut)
+        self.is_busy() || matches!(self, ReadError::Disk(why) if why.kind() == ErrorKind::TimedOut)
+    }
+
+    /// Returns true if the disk may only be busy: the thread waited for it for less than
+    /// [`PATIENCE`](crate::disk::PATIENCE).
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self, ReadError::Disk(why) if why.kind() == ErrorKind::WouldBlock)
     }
 }

@@ -7,7 +7,7 @@ use nearfield_lab::error::LabError;
 use nearfield_lab::harness::{Interrupt, MachineProperties, commit};
 use nearfield_lab::parse_quantity;
 use nearfield_lab::report::ReportSink;
-use nearfield_lab::tiers::{self, TiersBenchPlan, TiersError, ValueCorpus};
+use nearfield_lab::tiers::{self, OverflowTier, TiersBenchPlan, TiersError, ValueCorpus};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,7 +19,8 @@ type Failure = Box<dyn std::error::Error>;
 ///
 /// For compressed memory: the compression ratio, and the extra time of a read over one from memory.
 /// For files: the rate of reads of cold values, compared with a bare loop of reads of the disk.
-/// Then the rates and latencies of clients of a server with each tier.
+/// Then the rates and latencies of clients of a server with each tier. Last, the steady state of a
+/// server that writes beyond memory: processor time of a SET, rate, and compression.
 ///
 /// The values are records of JSON of 256 bytes, and the pieces of a text if there is one. The two
 /// sides of each comparison are measured in turns; the median counts.
@@ -57,6 +58,11 @@ pub(crate) struct BenchTiersArguments {
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     seconds: Duration,
 
+    /// Time for which values are overwritten beyond memory, for each kind of values and each tier;
+    /// 1800 shows the steady state of half an hour. The report has each of up to 60 windows
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    writes: Duration,
+
     /// Write the measurements to this file, too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -67,7 +73,9 @@ Examples:
   nearfield-bench bench-tiers
       Records of JSON, and 500 MB of them in a temporary folder; about half a minute.
   nearfield-bench bench-tiers --values documents.txt.gz --folder /mnt/ssd --file-bytes 4gb
-      Your own text, on a given disk.";
+      Your own text, on a given disk.
+  nearfield-bench bench-tiers --writes 1800 --json steady.json
+      Overwrites values beyond memory for half an hour in each tier.";
 
 /// The content of the JSON report.
 #[derive(Debug, Serialize)]
@@ -78,6 +86,7 @@ struct BenchTiersReport {
     files: Vec<nearfield_lab::report::ReportRow<tiers::DiskRead>>,
     hot: Vec<nearfield_lab::report::ReportRow<tiers::HotServed>>,
     cold: Vec<nearfield_lab::report::ReportRow<tiers::ColdServed>>,
+    writes: Vec<nearfield_lab::report::ReportRow<tiers::SustainedWrites>>,
     complete: bool,
 }
 
@@ -139,6 +148,7 @@ fn measure(arguments: &BenchTiersArguments) -> Result<bool, Failure> {
         folder: folder.path.clone(),
         file_bytes: arguments.file_bytes,
         depth: usize::from(arguments.depth),
+        writing: arguments.writes,
     };
     debug_assert!(plan.rounds > 0 && plan.depth > 0, "the flags have bounds");
     let mut report = BenchTiersReport {
@@ -148,6 +158,7 @@ fn measure(arguments: &BenchTiersArguments) -> Result<bool, Failure> {
         files: Vec::new(),
         hot: Vec::new(),
         cold: Vec::new(),
+        writes: Vec::new(),
         complete: false,
     };
     let measured = rows(arguments, &plan, &interrupt, &mut report);
@@ -236,6 +247,7 @@ fn rows(
         report.files.push(row);
     }
     served(plan, &all, interrupt, report)?;
+    written(plan, &all, interrupt, report)?;
     print(&format!(
         "{}, {}",
         report.machine.cpu, report.machine.kernel
@@ -293,6 +305,55 @@ fn served(
             read.p99_ratio
         ));
         report.cold.push(row);
+    }
+    Ok(())
+}
+
+/// Measures writes beyond memory into both tiers, and prints their steady states.
+fn written(
+    plan: &TiersBenchPlan,
+    all: &[ValueCorpus],
+    interrupt: &Interrupt,
+    report: &mut BenchTiersReport,
+) -> Result<(), TiersError> {
+    print(&format!(
+        "\n{:<36} {:>10} {:>8} {:>10} {:>6} {:>11} {:>13} {:>13} {:>6} {:>6}",
+        "server, writes beyond memory",
+        "smaller by",
+        "kSET/s",
+        "no tiers",
+        "rate",
+        "p99",
+        "CPU",
+        "no tiers",
+        "CPU",
+        "drift"
+    ));
+    for values in all {
+        for tier in OverflowTier::ALL {
+            let row = tiers::writes(plan, values, tier, interrupt)?;
+            let read = &row.detail;
+            let (tiered, plain) = (read.steady.tiered, read.steady.plain);
+            let (name, ratio) = match tier {
+                OverflowTier::Compressed => {
+                    (&*read.values, format!("{:.2}x", read.steady.compression))
+                }
+                OverflowTier::Files => ("  into files", "–".to_owned()),
+            };
+            print(&format!(
+                "{name:<36} {ratio:>10} {:>8.1} {:>10.1} {:>5.2}x {:>8.0} µs {:>10.2} µs \
+                 {:>10.2} µs {:>5.2}x {:>5.2}x",
+                tiered.kops,
+                plain.kops,
+                read.rate_ratio,
+                tiered.p99_ns / 1e3,
+                tiered.cpu_ns / 1e3,
+                plain.cpu_ns / 1e3,
+                read.cpu_ratio,
+                read.drift
+            ));
+            report.writes.push(row);
+        }
     }
     Ok(())
 }

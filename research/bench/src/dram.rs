@@ -3,10 +3,12 @@
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use flate2::bufread::MultiGzDecoder;
+use nearfield_hardware::cache::CacheHierarchy;
 use nearfield_hardware::dram::{
     AddressMap, DramError, DramMemory, DramParameters, DramPreset, DramReplayPace, DramReport,
     DramTrace, Replay,
 };
+use nearfield_hardware::objects::{ObjectLines, ObjectTrace};
 use serde::Serialize;
 use std::cell::Cell;
 use std::error::Error;
@@ -28,6 +30,9 @@ use std::time::{Duration, Instant};
 /// an address in hexadecimal, READ or WRITE, and the time in picoseconds. Requests are sent in the
 /// order of the trace. Each enters at the first clock of the memory, at or after its time, at which
 /// the queue of its channel has room. A request that finds no room delays those after it.
+///
+/// With --tier the trace is one of accesses to objects, which nearfield serve --access-trace
+/// writes. Each object then has lines of its own in its tier.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct DramArguments {
@@ -65,6 +70,14 @@ pub(crate) struct DramArguments {
     #[arg(long)]
     wrap: bool,
 
+    /// Replay the accesses to this tier of a trace of objects: 0 is the memory
+    #[arg(long, value_name = "N")]
+    tier: Option<usize>,
+
+    /// Send only what passes three levels of cache, which all tiers share: 32 KB, 1 MB and 10 MB
+    #[arg(long, requires = "tier")]
+    caches: bool,
+
     /// Change a parameter of the preset; may be given several times
     #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = assignment, num_args = 1..)]
     parameters: Vec<(String, String)>,
@@ -86,6 +99,9 @@ Examples:
       between a reply and the next request, as DRAMsim3 does.
   nearfield-bench dram --preset ddr4-3200-x8 --trace requests.gz --parameter channels=4 page=closed
       Four channels, and rows that each read or write closes.
+  nearfield serve --tier memory=64mb --tier compressed=1gb --access-trace objects.trace
+  nearfield-bench dram --preset hbm2-paper --trace objects.trace --tier 0 --caches
+      The accesses of a server's clients to values in memory.
 
 Parameters:
   channels, ranks, bankgroups, banks_per_group, rows, lines_per_row     powers of two
@@ -103,7 +119,8 @@ Results, and so the fields of the JSON:
   row_hit_rate    share of reads and writes whose row an earlier one had opened
   commands        act, pre, read, write, refresh
   energy_uj       activate, read, write, refresh, background, in microjoules
-  time_us         until the last request completed";
+  time_us         until the last request completed
+  cache_hits      with --caches: shares of all accesses that each level served";
 
 fn names() -> Vec<&'static str> {
     DramPreset::ALL.map(DramPreset::name).to_vec()
@@ -147,27 +164,50 @@ fn replay(arguments: &DramArguments) -> Result<(), Box<dyn Error>> {
     if arguments.wrap {
         replay = replay.with_wrapped_addresses();
     }
-    let report = send(&arguments.trace, replay)?;
-    let result = DramReplayJson::new(&parameters, arguments.map, pace, &report);
+    let mut lines = arguments.tier.map(|tier| TierLines {
+        tier,
+        lines: ObjectLines::new(arguments.caches.then(CacheHierarchy::new)),
+    });
+    let report = send(&arguments.trace, replay, lines.as_mut())?;
+    let caches = lines.as_ref().and_then(|it| it.lines.caches());
+    let cache_hits = caches.map(hit_shares);
+    let mut result = DramReplayJson::new(&parameters, arguments.map, pace, &report);
+    result.cache_hits = cache_hits;
     let json = serde_json::to_string_pretty(&result)? + "\n";
     match arguments.json.as_deref() {
         // The reader of the output may have closed it.
         Some(path) if path == Path::new("-") => drop(write!(std::io::stdout(), "{json}")),
         Some(path) => {
             std::fs::write(path, json).map_err(|error| format!("{}: {error}", path.display()))?;
-            let table = table(&parameters, pace, &report);
+            let table = table(&parameters, pace, &report, cache_hits);
             drop(write!(std::io::stdout(), "{table}"));
         }
         None => {
-            let table = table(&parameters, pace, &report);
+            let table = table(&parameters, pace, &report, cache_hits);
             drop(write!(std::io::stdout(), "{table}"));
         }
     }
     Ok(())
 }
 
-/// Sends all requests of a file.
-fn send(path: &Path, mut replay: Replay) -> Result<DramReport, Box<dyn Error>> {
+/// The lines that accesses to objects access in one tier.
+struct TierLines {
+    tier: usize,
+    lines: ObjectLines,
+}
+
+/// Returns the shares of all accesses that each level of cache served.
+fn hit_shares(caches: &CacheHierarchy) -> [f64; 3] {
+    let accesses = caches.accesses().max(1) as f64;
+    caches.hits().map(|hits| hits as f64 / accesses)
+}
+
+/// Sends all requests of a file, or those of one tier of a trace of objects.
+fn send(
+    path: &Path,
+    mut replay: Replay,
+    of_tier: Option<&mut TierLines>,
+) -> Result<DramReport, Box<dyn Error>> {
     let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let file = File::open(path).map_err(|error| named(&error))?;
     let mut progress = DramReplayProgress::new(&file);
@@ -189,18 +229,38 @@ fn send(path: &Path, mut replay: Replay) -> Result<DramReport, Box<dyn Error>> {
         )),
         false => Box::new(reader),
     };
-    let mut trace = DramTrace::new(reader);
-    while let Some(request) = trace.next() {
-        let request = request.map_err(|error| named(&error))?;
-        if let Err(error) = replay.send(&request) {
-            let remedy = match error {
-                DramError::PastEnd { .. } => " (--wrap takes addresses modulo its size)",
-                _ => "",
-            };
-            let line = trace.line();
-            return Err(named(&format!("line {line} of the trace: {error}{remedy}")).into());
+    let refused = |error: DramError| {
+        let remedy = match error {
+            DramError::PastEnd { .. } => " (--wrap takes addresses modulo its size)",
+            _ => "",
+        };
+        format!("{error}{remedy}")
+    };
+    match of_tier {
+        None => {
+            let mut trace = DramTrace::new(reader);
+            while let Some(request) = trace.next() {
+                let request = request.map_err(|error| named(&error))?;
+                if let Err(error) = replay.send(&request) {
+                    let line = trace.line();
+                    let text = format!("line {line} of the trace: {}", refused(error));
+                    return Err(named(&text).into());
+                }
+                progress.tick();
+            }
         }
-        progress.tick();
+        Some(TierLines { tier, lines }) => {
+            for access in ObjectTrace::new(reader) {
+                let access = access.map_err(|error| named(&error))?;
+                for (from, request) in lines.requests(&access) {
+                    if from == *tier {
+                        let sent = replay.send(&request);
+                        sent.map_err(|error| named(&refused(error)))?;
+                        progress.tick();
+                    }
+                }
+            }
+        }
     }
     progress.clear();
     Ok(replay.finish())
@@ -277,6 +337,8 @@ struct DramReplayJson {
     time_us: f64,
     requests: DramRequestsJson,
     limits_gbps: DramLimitsJson,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_hits: Option<[f64; 3]>,
 }
 
 /// The pace: one of the two fields is a number, the other null.
@@ -386,12 +448,18 @@ impl DramReplayJson {
                 peak: parameters.peak_gbps(),
                 random: parameters.random_gbps(),
             },
+            cache_hits: None,
         }
     }
 }
 
 /// Returns the results as a table for display.
-fn table(parameters: &DramParameters, pace: DramReplayPace, report: &DramReport) -> String {
+fn table(
+    parameters: &DramParameters,
+    pace: DramReplayPace,
+    report: &DramReport,
+    cache_hits: Option<[f64; 3]>,
+) -> String {
     let latency = report.latency_ns;
     let (commands, requests) = (report.commands, report.requests);
     let energy = report.energy_uj;
@@ -402,7 +470,7 @@ fn table(parameters: &DramParameters, pace: DramReplayPace, report: &DramReport)
         }
     };
     let percent = |gbps: f64, limit: f64| format!("{:.1} %", 100.0 * gbps / limit);
-    let lines = [
+    let mut lines = vec![
         format!("{} (modelled; {})", parameters.name, parameters.source),
         format!("pace        {pace}"),
         format!(
@@ -443,5 +511,9 @@ fn table(parameters: &DramParameters, pace: DramReplayPace, report: &DramReport)
         ),
         format!("time        {:.3} us", report.time_us),
     ];
+    if let Some([first, second, third]) = cache_hits.map(|hits| hits.map(|hit| 100.0 * hit)) {
+        let first = format!("caches      {first:.1} % of all accesses hit level 1");
+        lines.push(format!("{first}, {second:.1} % 2, {third:.1} % 3"));
+    }
     lines.join("\n") + "\n"
 }

@@ -45,7 +45,8 @@ pub(crate) struct FiguresArguments {
     /// ADM: 1b: requests to the hottest objects; 6a: requests that HBM serves; 6b to 6d: latency,
     /// energy of reads, energy of writes for four types of objects; 7: larger values; 8: lines that
     /// HBM serves; 9: more SETs. Not in the paper: memories: HBM as sold, and two address maps;
-    /// moved: migrated bytes; moving: a hot set that moves. All figures except 1b, 7 and moving
+    /// moved: migrated bytes; moving: a hot set that moves; capacity: sizes of HBM; thresholds:
+    /// ADM's thresholds; sets: sets that write whole values. 6a to 6d, 8, 9, memories and moved
     /// share their runs.
     ///
     /// pulse: 2b, 2c: crossings between memory nodes; 4: a schedule; table3: applications; 7: all
@@ -100,6 +101,18 @@ pub(crate) struct FiguresArguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["keys", "count"])]
     trace: Option<PathBuf>,
 
+    /// Part of the bytes of all of ADM's objects that HBM has room for, in percent [default: 30]
+    #[arg(long, value_name = "PERCENT")]
+    capacity: Option<f64>,
+
+    /// The counter above which ADM moves an object into HBM [default: 9]
+    #[arg(long, value_name = "COUNTER")]
+    threshold_in: Option<u8>,
+
+    /// The counter below which ADM moves an object out of HBM [default: 13]
+    #[arg(long, value_name = "COUNTER")]
+    threshold_out: Option<u32>,
+
     /// Change a parameter of DCART's accelerator; may be given several times
     #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = assignment, num_args = 1..)]
     parameters: Vec<(String, String)>,
@@ -148,6 +161,8 @@ Examples:
       Six operations on 256 modules and 8M keys, at four degrees of skew.
   nearfield-bench figures adm --quick --json adm.json
       Policies that move objects between HBM and DRAM.
+  nearfield-bench figures adm 6b 7 capacity --quick --capacity 65 --threshold-in 6
+      With a larger HBM, and objects that move in sooner.
   nearfield-bench figures pulse table4 --quick
       Logic and memory pipelines of the accelerator, apart and coupled.
   nearfield-bench figures pulse --quick --json pulse.json
@@ -188,6 +203,9 @@ impl FiguresArguments {
         if !matches!(self.paper, PaperArgument::Dcart) {
             self.refuse_parameters()?;
         }
+        if !matches!(self.paper, PaperArgument::Adm) {
+            self.refuse_policies()?;
+        }
         let scale = match self.paper {
             PaperArgument::Chime => {
                 let scale = match self.quick {
@@ -203,7 +221,14 @@ impl FiguresArguments {
                     false => AdmScale::full(),
                 };
                 let keys = self.count.map(|keys| scale.clone().with_keys(keys));
-                PaperScale::Adm(keys.transpose()?.unwrap_or(scale))
+                let scale = keys.transpose()?.unwrap_or(scale);
+                let scale = match self.capacity {
+                    Some(percent) => scale.with_capacity_percent(percent)?,
+                    None => scale,
+                };
+                let threshold_in = self.threshold_in.unwrap_or(scale.threshold_in);
+                let threshold_out = self.threshold_out.unwrap_or(scale.threshold_out);
+                PaperScale::Adm(scale.with_thresholds(threshold_in, threshold_out))
             }
             PaperArgument::Pulse => {
                 // Its tables take no memory, so only the requests are counted.
@@ -246,6 +271,22 @@ impl FiguresArguments {
             }
         };
         FigureRequest::new(&self.figures, scale)
+    }
+
+    /// Refuses flags of ADM's figures.
+    fn refuse_policies(&self) -> Result<(), LabError> {
+        let given = [
+            ("--capacity", self.capacity.map(|it| it.to_string())),
+            ("--threshold-in", self.threshold_in.map(|it| it.to_string())),
+            (
+                "--threshold-out",
+                self.threshold_out.map(|it| it.to_string()),
+            ),
+        ];
+        for (flag, given) in given {
+            given.map_or(Ok(()), |given| only("ADM", flag, given))?;
+        }
+        Ok(())
     }
 
     /// Refuses flags of DCART's figures.

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod adm_commands;
 mod bench;
 mod bench_applications;
 mod bench_offload;
@@ -33,6 +34,7 @@ struct BenchCli {
 
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
+    AdmCommands(adm_commands::AdmCommandsArguments),
     Bench(Box<bench::BenchArguments>),
     BenchApplications(bench_applications::BenchApplicationsArguments),
     BenchOffload(bench_offload::BenchOffloadArguments),
@@ -52,6 +54,7 @@ enum BenchCommand {
 
 fn main() -> ExitCode {
     match BenchCli::parse().command {
+        BenchCommand::AdmCommands(arguments) => adm_commands::run(&arguments),
         BenchCommand::Bench(arguments) => bench::run(&arguments),
         BenchCommand::BenchApplications(arguments) => bench_applications::run(&arguments),
         BenchCommand::BenchOffload(arguments) => bench_offload::run(&arguments),

@@ -15,8 +15,10 @@
 #![forbid(unsafe_code)]
 
 pub mod accelerator;
+pub mod cache;
 pub mod dram;
 pub mod modules;
 pub mod network;
+pub mod objects;
 
 pub use nearfield_core::VirtualTime;

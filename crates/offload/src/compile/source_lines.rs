@@ -151,7 +151,7 @@ mod tests {
         let strings = format!("\0{ITERATION}\0a.c\0x = 1;\0y = 2;\0other\0");
         let at = |text: &str| strings.find(text).expect("a string") as u32;
         let mut records = vec![20_u32];
-        let sections: [(&str, Vec<(u32, &str, u32, u32)>); 2] = [
+        let sections = [
             ("other", vec![(0, "x = 1;", 9, 9)]),
             (
                 ITERATION,

@@ -1,5 +1,6 @@
 //! The execution of a command's implementation, and the recording of its use of keys.
 
+use super::traced::TracedKeys;
 use super::{
     Answer, CommandAccount, CommandCall, CommandDefinition, CommandGroup, CommandImplementation,
     Flags, PlannedCommand,
@@ -96,6 +97,10 @@ pub fn invoke(invocation: CommandInvocation<'_>, account: &mut CommandAccount) -
     keys.touch(command.part, args);
     let only_looks = command.flags.has(Flags::LOOKS_ONLY) || command.flags.has(Flags::PASSES_ON);
     keys.set_use(!only_looks && !client.reads_without_use());
+    let traced = server
+        .singly
+        .has(SequentialReason::Trace)
+        .then(|| TracedKeys::look(server, &keys, command, args));
     let mut call = CommandCall {
         args,
         keys,
@@ -116,6 +121,12 @@ pub fn invoke(invocation: CommandInvocation<'_>, account: &mut CommandAccount) -
     };
     let wait = call.wait.take();
     settle(&mut call);
+    if let (Some(traced), Some(trace)) = (traced, &server.options.access_trace)
+        && answer.is_ok()
+    {
+        let reply_bytes = call.reply.len().saturating_sub(start);
+        traced.add_to(trace, server, &call.keys, (command, args), reply_bytes);
+    }
     let answer = with_late_errors(answer, command, reply.bytes().get(start..));
     account.end(server, client, args, &answer, wait.is_some());
     if let Err(CommandError::LacksRoom(bytes)) = answer

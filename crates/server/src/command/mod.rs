@@ -15,6 +15,7 @@ pub mod parts;
 pub mod plan;
 pub mod spec;
 mod table;
+mod traced;
 
 pub use crate::catalog::{CommandGroup, CommandKeySpec, Flags};
 pub use crate::resp::request::is;

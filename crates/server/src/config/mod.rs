@@ -25,6 +25,7 @@ pub use parameter::{Parameter, ParameterEffect, ParameterKind, ParameterMutabili
 pub use special::NOT_BOUND;
 
 use crate::glob::matches_ignoring_case;
+use nearfield_tiers::policy::PolicyChoice;
 use parameters::PARAMETERS;
 use parking_lot::RwLock;
 use std::borrow::Cow;
@@ -115,6 +116,12 @@ impl ConfigParameters {
                 .map(ToString::to_string)
                 .collect();
             config.start_with("tier", tiers.join(" "));
+            config.start_with("tier-policy", options.tier_policy.name());
+        }
+        if let PolicyChoice::Adm { settings, interval } = options.tier_policy {
+            config.start_with("adm-threshold-in", settings.threshold_in.to_string());
+            config.start_with("adm-threshold-out", settings.threshold_out.to_string());
+            config.start_with("adm-interval-ms", interval.as_millis().to_string());
         }
         if let Some(file) = &options.acl_file {
             config.start_with("aclfile", file.as_os_str().as_bytes());

@@ -1,12 +1,15 @@
 //! The options that a server is started with, from its command line and its configuration file.
 
 use super::{ConfigFileContents, Durability};
+use crate::access_trace::AccessTrace;
 use crate::keyspace::Home;
+use nearfield_tiers::policy::{AdmSettings, PolicyChoice};
 use nearfield_tiers::{ParseError, Specification, Tiers};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The port for plain TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +65,10 @@ pub struct ServerOptions {
     pub home: Home,
     /// The tiers of values. Without tiers, values are in one memory without limit.
     pub tiers: Option<Arc<Tiers>>,
+    /// The policy by which values move between tiers.
+    pub tier_policy: PolicyChoice,
+    /// The trace that accesses of commands are added to, if there is one.
+    pub access_trace: Option<Arc<AccessTrace>>,
 }
 
 impl Default for ServerOptions {
@@ -77,6 +84,8 @@ impl Default for ServerOptions {
             persistence: Durability::default(),
             home: Home::Local,
             tiers: None,
+            tier_policy: PolicyChoice::default(),
+            access_trace: None,
         }
     }
 }
@@ -114,16 +123,27 @@ impl ServerOptions {
         Ok(options)
     }
 
-    /// Opens the tiers of `given` or, if it is empty, those that the configuration file names.
+    /// Opens the tiers of `given` or, if it is empty, those that the settings name, and sets their
+    /// policy.
     ///
     /// # Errors
-    /// The tiers are in an invalid order or not available, or the placement has none.
+    /// The tiers are in an invalid order or not available, or the placement has none, or the policy
+    /// is not for them.
     pub fn open_tiers(&mut self, given: &[Specification]) -> Result<(), String> {
         let words = self.settings.value("tier").unwrap_or_default();
         let named: Result<Vec<Specification>, ParseError> =
             words.split_whitespace().map(str::parse).collect();
         let named = named.map_err(|error| error.to_string())?;
         let tiers = if given.is_empty() { &named } else { given };
+        let choice = policy_choice(&self.settings);
+        if choice != PolicyChoice::Adaptive && tiers.len() != ADM_TIERS {
+            return Err(format!(
+                "--tier-policy {} is for {ADM_TIERS} tiers, a fast and a slow one; there are {}",
+                choice.name(),
+                tiers.len()
+            ));
+        }
+        self.tier_policy = choice;
         if tiers.is_empty() {
             return Ok(());
         }
@@ -139,6 +159,24 @@ impl ServerOptions {
             tracing::warn!("{note}");
         }
         self.tiers = Some(Arc::new(tiers));
+        Ok(())
+    }
+
+    /// Creates the access trace, if the settings name a file for it.
+    ///
+    /// # Errors
+    /// The file cannot be created, or the placement has no trace.
+    pub fn open_access_trace(&mut self) -> Result<(), String> {
+        let path = self.settings.value("access-trace").unwrap_or_default();
+        if path.is_empty() {
+            return Ok(());
+        }
+        if !matches!(self.home, Home::Local) {
+            return Err("--access-trace is for --placement local".into());
+        }
+        let trace = AccessTrace::create(Path::new(path));
+        let trace = trace.map_err(|error| format!("cannot create {path}: {error}"))?;
+        self.access_trace = Some(Arc::new(trace));
         Ok(())
     }
 
@@ -164,6 +202,36 @@ impl ServerOptions {
             check_setting(&setting.name, &String::from_utf8_lossy(&setting.value))?;
         }
         Ok(())
+    }
+}
+
+/// Number of tiers of ADM's policy.
+const ADM_TIERS: usize = 2;
+/// The time between two walks of ADM's policy over the memory tier, if none is given. *Assumed*, as
+/// the thresholds are: the paper gives no numbers.
+const ADM_INTERVAL_MS: u32 = 10_000;
+
+/// Returns the policy of tiers that the settings name.
+fn policy_choice(settings: &ConfigFileContents) -> PolicyChoice {
+    let name = settings.value("tier-policy").unwrap_or_default();
+    if !name.eq_ignore_ascii_case("adm") {
+        return PolicyChoice::Adaptive;
+    }
+    // The numbers were checked when they were added.
+    let number = |name: &str, default: u32| {
+        let given = settings.value(name).and_then(|value| value.parse().ok());
+        given.unwrap_or(default)
+    };
+    let default = AdmSettings::default();
+    let threshold_in = number("adm-threshold-in", default.threshold_in.into());
+    let threshold_out = number("adm-threshold-out", default.threshold_out);
+    let interval_ms = number("adm-interval-ms", ADM_INTERVAL_MS);
+    PolicyChoice::Adm {
+        settings: AdmSettings::with_thresholds(
+            u8::try_from(threshold_in).unwrap_or(u8::MAX),
+            threshold_out,
+        ),
+        interval: Duration::from_millis(interval_ms.into()),
     }
 }
 
@@ -251,7 +319,7 @@ pub fn default_threads() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::ConfigFileSetting;
+    use crate::config::{ConfigFileSetting, ConfigParameters};
 
     #[test]
     fn files_say_how_the_server_is_started() {
@@ -276,5 +344,51 @@ mod tests {
         assert_eq!((options.port, options.threads), (port, 3));
         assert_eq!(options.password.as_deref(), Some(&b"secret"[..]));
         assert!(!options.protected);
+    }
+
+    #[test]
+    fn adms_policy_is_for_two_tiers_and_has_the_defaults_that_are_shown() {
+        let opened = |tiers: &[&str], lines: &[(&str, &str)]| {
+            let mut settings = ConfigFileContents::default();
+            for tier in tiers {
+                settings.add("tier", *tier).unwrap();
+            }
+            for (name, value) in lines {
+                settings.add(name, *value).unwrap();
+            }
+            let mut options = ServerOptions::from_settings(settings).unwrap();
+            options.open_tiers(&[]).map(|()| options)
+        };
+        let choice = |tiers: &[&str], lines: &[(&str, &str)]| {
+            let options = opened(tiers, lines);
+            options.ok().map(|options| options.tier_policy)
+        };
+        let two = ["memory=1mb", "compressed=1mb"];
+        let adm = |threshold_in, interval_ms| PolicyChoice::Adm {
+            settings: AdmSettings::with_thresholds(threshold_in, 13),
+            interval: Duration::from_millis(interval_ms),
+        };
+        assert_eq!(choice(&two, &[]), Some(PolicyChoice::Adaptive));
+        assert_eq!(choice(&[], &[]), Some(PolicyChoice::Adaptive));
+        let by_adm = ("tier-policy", "ADM");
+        assert_eq!(choice(&two, &[by_adm]), Some(adm(9, 10_000)));
+        let given = [
+            by_adm,
+            ("adm-threshold-in", "20"),
+            ("adm-interval-ms", "500"),
+        ];
+        assert_eq!(choice(&two, &given), Some(adm(20, 500)));
+        assert_eq!(choice(&two[..1], &[by_adm]), None);
+        assert_eq!(choice(&[], &[by_adm]), None);
+        let config = ConfigParameters::new(&opened(&two, &given).unwrap());
+        let shown = |name| config.text(name);
+        assert_eq!(shown("tier-policy"), "adm");
+        assert_eq!(shown("adm-threshold-in"), "20");
+        // Those that are not given are those of the parameters.
+        let config = ConfigParameters::new(&opened(&two, &[by_adm]).unwrap());
+        let defaults = ConfigParameters::new(&ServerOptions::default());
+        for name in ["adm-threshold-in", "adm-threshold-out", "adm-interval-ms"] {
+            assert_eq!(config.text(name), defaults.text(name), "{name}");
+        }
     }
 }

@@ -68,6 +68,11 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("unixsocketperm", 0, 777, "0").fixed(),
     // ---- Memory
     with("tier", special::tiers, "").fixed(),
+    text("access-trace", "").fixed(),
+    choice("tier-policy", &["adaptive", "adm"], "adaptive").fixed(),
+    integer("adm-threshold-in", 0, 255, "9").fixed(),
+    integer("adm-threshold-out", 0, 16777215, "13").fixed(),
+    integer("adm-interval-ms", 10, 86400000, "10000").fixed(),
     integer("active-defrag-cycle-max", 0, 2147483647, "25").inert(DEFRAGMENTATION),
     integer("active-defrag-cycle-min", 0, 2147483647, "1").inert(DEFRAGMENTATION),
     bytes("active-defrag-ignore-bytes", 1, "104857600").inert(DEFRAGMENTATION),

@@ -397,13 +397,14 @@ impl<'s> Executor<'s> {
             && server.share_unless_busy().is_some()
             && !server
                 .tiering
-                .relieve(&server.keyspace, &server.access, None);
+                .relieve_for_client(&server.keyspace, &server.access, &server.singly);
         // The mover is paused before the phase is entered, in the mover's own lock order.
         let mut still = None;
         if tiers_are_full {
             still = server.tiering.try_pause();
             if still.is_none() {
-                return false;
+                // This command may exceed the limit, and the next ones wait.
+                return server.tiering.begin_wait(&server.singly);
             }
         }
         let Some(mut databases) = server.exclude_unless_busy() else {

@@ -134,6 +134,7 @@ pub fn write(page: &mut InfoPage<'_>) {
         page.field(&name, fields.join(","));
     }
     if !tiers.is_empty() {
+        page.field("tiers_policy", page.server.config.text("tier-policy"));
         page.field("tiers_full", u8::from(page.server.tiering.is_stuck()));
         let (ping_pong, put_off) = page.server.tiering.ping_pong_and_put_off();
         page.field("tiers_ping_pong", ping_pong);

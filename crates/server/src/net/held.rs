@@ -1,8 +1,9 @@
-//! Commands that `CLIENT PAUSE` holds back and that continue later.
+//! Commands that are held back and that continue later: by `CLIENT PAUSE`, or until a disk makes
+//! room for what they write.
 
 use super::thread::IoThread;
 use crate::client::ClientSession;
-use crate::command::Flags;
+use crate::command::{CommandDefinition, Flags};
 use crate::commands::TABLE;
 use crate::pause::PauseMode;
 use crate::script::Script;
@@ -18,15 +19,31 @@ pub(super) fn is_held(
     args: &[&[u8]],
     steady_ms: u64,
 ) -> bool {
+    let lacks_room = server.singly.has(SequentialReason::Room);
     // While a script runs for long, the command is refused, and waits for nothing.
-    if !server.singly.has(SequentialReason::Pause) || server.scripts.watchdog.is_slow() {
+    if !(lacks_room || server.singly.has(SequentialReason::Pause))
+        || server.scripts.watchdog.is_slow()
+    {
         return false;
+    }
+    if lacks_room && may_do(server, client, args, takes_memory) {
+        return true;
     }
     match server.pause.current(&server.singly, steady_ms) {
         None => false,
         Some((PauseMode::All, _)) => true,
-        Some((PauseMode::Write, _)) => may_write(server, client, args),
+        Some((PauseMode::Write, _)) => may_do(server, client, args, changes),
     }
+}
+
+/// Returns true if a command may change keys, or would be sent to a replica.
+fn changes(command: &CommandDefinition) -> bool {
+    command.flags.has(Flags::WRITE) || command.flags.has(Flags::MAY_CHANGE)
+}
+
+/// Returns true if a command is refused when there is no memory.
+fn takes_memory(command: &CommandDefinition) -> bool {
+    command.flags.has(Flags::DENYOOM)
 }
 
 /// Makes a client wait.
@@ -35,16 +52,21 @@ pub(super) fn hold(server: &ServerCore, held: &mut Vec<u64>, client: &ClientSess
     server.pause.note_held(1);
 }
 
-/// Returns true if a command may change keys, or would be sent to a replica.
-fn may_write(server: &ServerCore, client: &ClientSession, args: &[&[u8]]) -> bool {
+/// Returns true if a command `does` something, or contains commands that may.
+fn may_do(
+    server: &ServerCore,
+    client: &ClientSession,
+    args: &[&[u8]],
+    does: fn(&CommandDefinition) -> bool,
+) -> bool {
     let Ok(command) = TABLE.lookup(args) else {
         return false;
     };
     let queued = |words: &Vec<Vec<u8>>| {
         let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        may_write(server, client, &args)
+        may_do(server, client, &args, does)
     };
-    // EXEC writes if one of its queued commands does.
+    // EXEC does what its queued commands do.
     if command.flags.has(Flags::RUNS_QUEUED)
         && let Some(transaction) = &client.transaction
     {
@@ -66,17 +88,23 @@ fn may_write(server: &ServerCore, client: &ClientSession, args: &[&[u8]]) -> boo
                 .find(args.get(1).copied().unwrap_or_default());
             function.is_some_and(|it| !it.flags.has(FunctionFlags::NO_WRITES))
         }
-        _ => command.flags.has(Flags::WRITE) || command.flags.has(Flags::MAY_CHANGE),
+        _ => does(command),
     }
 }
 
 impl IoThread<'_> {
-    /// Executes the commands that were held back, once the pause has ended.
+    /// Executes the commands that were held back, once the pause has ended. Those for which there
+    /// is no room yet are then held back again.
     pub(super) fn execute_held(&mut self) {
+        let server = self.server;
+        // Also without held commands here: those of other threads, and batches, wait for the end.
+        if server.singly.has(SequentialReason::Room) && server.share_unless_busy().is_some() {
+            let tiering = &server.tiering;
+            tiering.end_wait(&server.keyspace, &server.access, &server.singly);
+        }
         if self.paused.held.is_empty() && self.paused.released.is_empty() {
             return;
         }
-        let server = self.server;
         let current = server.pause.current(&server.singly, self.steady_ms);
         if current.is_some() {
             return;

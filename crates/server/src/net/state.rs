@@ -81,7 +81,7 @@ pub(super) struct ClientDeadline {
     pub(super) client: u64,
 }
 
-/// The clients with commands that `CLIENT PAUSE` holds back.
+/// The clients with commands that `CLIENT PAUSE` holds back, or that wait for room in memory.
 #[derive(Default)]
 pub(super) struct PausedClients {
     /// Clients with held-back commands.

@@ -137,7 +137,11 @@ impl ServerCore {
             statistics: Statistics::new(registry),
             slowlog: SlowLog::default(),
             latency: LatencyMonitor::default(),
-            tiering: ServerTiering::new(&keyspace),
+            tiering: ServerTiering::new(
+                &keyspace,
+                options.tier_policy,
+                options.access_trace.clone(),
+            ),
             fetcher: Fetcher::default(),
             keyspace,
             eviction: Eviction::new(Arc::clone(&clients.share), Arc::clone(&scripts.memory)),
@@ -183,6 +187,8 @@ impl ServerCore {
             "clients expect the length of Redis"
         );
         server.configure();
+        let is_traced = server.options.access_trace.is_some();
+        server.singly.set(SequentialReason::Trace, is_traced);
         server
     }
 

@@ -4,7 +4,8 @@
 //! view of the keyspace. A separate thread keeps the tiers. Before a command that takes memory,
 //! while the memory tier is full, the thread of its client [carries](ServerTiering::relieve) as
 //! many values away as needed. If no cold tier takes any, keys are evicted according to
-//! `maxmemory-policy`, or the command is refused.
+//! `maxmemory-policy`, or the command is refused. If a disk does not respond, commands that take
+//! memory wait for it, and other commands do not (`wait.rs`).
 //!
 //! The memory in use consists of indexes, with the keys, and objects. Buffers of connections and
 //! tables of the server are not values.
@@ -14,15 +15,22 @@ mod hand;
 mod hold;
 pub mod pins;
 mod values;
+mod wait;
 
+use crate::access_trace::AccessTrace;
 use crate::eviction::KeyUseStatistics;
 use crate::keyspace::{Databases, Keyspace};
+use crate::singly::{SequentialReason, Singly};
 use hand::KeyspaceWalk;
 use hold::MoverKeyspaceAccess;
-use nearfield_tiers::keep::{self, TierKeeper};
+use nearfield_tiers::keep::{self, RoomOutcome, TierKeeper};
+use nearfield_tiers::policy::PolicyChoice;
 use pins::Pins;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 use values::{KeyspaceValues, ValueNodeCount};
+use wait::{RoomWait, RoomWaitLook};
 
 /// Number of slices that are walked each time that keys were evicted. *Assumed*: short enough for
 /// the waiting client.
@@ -35,6 +43,8 @@ pub struct ServerTiering {
     /// Keys with values that stay in memory.
     pub pins: Pins,
     nodes: ValueNodeCount,
+    wait: RoomWait,
+    trace: Option<Arc<AccessTrace>>,
 }
 
 /// A pause of the mover. See [`ServerTiering::pause`].
@@ -42,12 +52,19 @@ pub struct ServerTiering {
 pub struct TieringPause<'t>(keep::KeeperPause<'t, KeyspaceWalk>);
 
 impl ServerTiering {
-    /// Creates the mover of a keyspace.
-    pub fn new(keyspace: &Keyspace) -> ServerTiering {
+    /// Creates the mover of a keyspace, which moves values by a policy and adds its moves to a
+    /// trace, if there is one.
+    pub fn new(
+        keyspace: &Keyspace,
+        choice: PolicyChoice,
+        trace: Option<Arc<AccessTrace>>,
+    ) -> ServerTiering {
         ServerTiering {
-            keeper: TierKeeper::new(keyspace.cold.tiers()),
+            keeper: TierKeeper::with_policy(keyspace.cold.tiers(), choice),
             pins: Pins::default(),
             nodes: ValueNodeCount::default(),
+            wait: RoomWait::default(),
+            trace,
         }
     }
 
@@ -62,6 +79,7 @@ impl ServerTiering {
             access,
             pins: &self.pins,
             nodes: &self.nodes,
+            trace: self.trace.as_deref(),
             hold: databases.map_or(MoverKeyspaceAccess::Each, MoverKeyspaceAccess::Whole),
         }
     }
@@ -90,7 +108,7 @@ impl ServerTiering {
     }
 
     /// Pauses the mover like [`pause`](ServerTiering::pause), for a thread that serves clients.
-    /// Returns `None` if the mover waits for a disk that does not respond.
+    /// Returns `None` if the mover makes no step for [`keep::BRIEF_PATIENCE`].
     pub fn try_pause(&self) -> Option<TieringPause<'_>> {
         self.keeper.try_pause().map(TieringPause)
     }
@@ -106,6 +124,52 @@ impl ServerTiering {
     ) -> bool {
         let values = self.values(keyspace, access, databases);
         self.keeper.relieve(&values)
+    }
+
+    /// Carries values out like [`relieve`](ServerTiering::relieve), outside of a phase, on a thread
+    /// that serves clients. Returns false if no tier accepts anything. If a disk or another thread
+    /// must make the room, other clients do not wait for that: the result is true, and further
+    /// commands that take memory are held back until the wait [ends](ServerTiering::end_wait).
+    pub fn relieve_for_client(
+        &self,
+        keyspace: &Keyspace,
+        access: &KeyUseStatistics,
+        singly: &Singly,
+    ) -> bool {
+        if singly.has(SequentialReason::Room) {
+            // The command was read before the wait began.
+            return true;
+        }
+        let values = self.values(keyspace, access, None);
+        match self.keeper.relieve_briefly(&values) {
+            RoomOutcome::Room => true,
+            RoomOutcome::Full => false,
+            RoomOutcome::Later => self.begin_wait(singly),
+        }
+    }
+
+    /// Holds commands that take memory back until a disk, or the thread that moves values, has made
+    /// room. Returns false if one of them hangs.
+    pub fn begin_wait(&self, singly: &Singly) -> bool {
+        if self.keeper.hangs() {
+            return false;
+        }
+        let carried_bytes = self.keeper.carried_bytes();
+        self.wait.begin(singly, carried_bytes, Instant::now());
+        true
+    }
+
+    /// Ends the wait for a disk if there is room, or if the disk does not respond. Call it outside
+    /// of a phase, while commands are held back for room.
+    pub fn end_wait(&self, keyspace: &Keyspace, access: &KeyUseStatistics, singly: &Singly) {
+        let values = self.values(keyspace, access, None);
+        let look = || RoomWaitLook {
+            awaits_room: self.keeper.awaits_room(&values),
+            carried_bytes: self.keeper.carried_bytes(),
+        };
+        if self.wait.end(singly, Instant::now(), look) {
+            self.keeper.give_up();
+        }
     }
 
     /// Carries values into space that became free in cold tiers, for some slices. For callers that

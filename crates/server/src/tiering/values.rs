@@ -3,6 +3,7 @@
 use super::hand::{KeyspaceWalk, KeyspaceWalkEntry, KeyspaceWalkVisit};
 use super::hold::MoverKeyspaceAccess;
 use super::pins::Pins;
+use crate::access_trace::{AccessTrace, TracedAccess};
 use crate::eviction::KeyUseStatistics;
 use crate::keyspace::nodes::MovingNode;
 use crate::keyspace::{
@@ -28,6 +29,8 @@ pub struct KeyspaceValues<'s> {
     pub pins: &'s Pins,
     /// The number of nodes.
     pub nodes: &'s ValueNodeCount,
+    /// The trace that moves are added to, if there is one.
+    pub trace: Option<&'s AccessTrace>,
     /// The access to the keyspace.
     pub hold: MoverKeyspaceAccess<'s>,
 }
@@ -114,6 +117,26 @@ impl keep::MovingValue for OnTheWay<'_> {
 }
 
 impl KeyspaceValues<'_> {
+    /// Returns the accesses of the move of a whole value: a read and a write. Returns `None` for a
+    /// node, which has no key of its own.
+    fn copies(&self, moving: &OnTheWay<'_>, place: Option<ColdPlace>) -> Option<[TracedAccess; 2]> {
+        let OnTheWay::Value(value) = moving else {
+            return None;
+        };
+        let object = self.access.hash(value.database, &value.key);
+        let bytes = value.value.len();
+        let access = |tier, is_write| TracedAccess {
+            object,
+            tier,
+            bytes,
+            offset: 0,
+            length: bytes,
+            is_write,
+        };
+        let to = place.map_or(0, ColdPlace::tier);
+        Some([access(value.from(), false), access(to, true)])
+    }
+
     /// Visits an entry: its value as a whole, or nodes of it.
     fn meet(&self, entry: KeyspaceWalkEntry<'_>, met: &mut Vec<VisitedKey>) -> KeyspaceWalkVisit {
         let key = ValueName {
@@ -250,6 +273,12 @@ impl<'s> MovableValues for KeyspaceValues<'s> {
     }
 
     fn publish(&self, moving: OnTheWay<'s>, place: Option<ColdPlace>) -> bool {
-        self.hold.publish(self.keyspace, moving, place).is_ok()
+        let copies = |trace| Some((trace, self.copies(&moving, place)?));
+        let traced = self.trace.and_then(copies);
+        let is_published = self.hold.publish(self.keyspace, moving, place).is_ok();
+        if let Some((trace, copies)) = traced.filter(|_| is_published) {
+            copies.iter().for_each(|copy| trace.add(copy));
+        }
+        is_published
     }
 }

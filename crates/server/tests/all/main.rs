@@ -3,6 +3,7 @@
 //!
 //! One program has all modules, so that generic code is compiled once.
 
+mod access_trace;
 mod arguments;
 mod batches;
 mod clients;

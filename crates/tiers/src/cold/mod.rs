@@ -11,7 +11,7 @@ mod traffic;
 pub use traffic::{LATENCIES, Traffic};
 
 use crate::claim::{Holds, RetiredList};
-use crate::disk::PATIENCE;
+use crate::disk::patience;
 use crate::place::ColdPlace;
 use crate::specification::TierKind;
 use crate::tiers::Tiers;
@@ -222,10 +222,27 @@ impl ColdTiers {
     /// # Errors
     /// The tier refuses them; none of them is put then.
     pub fn put(&self, to: usize, values: &[&[u8]]) -> Result<Vec<ColdPlace>, TierRefusal> {
+        self.put_at_pace(to, values, false)
+    }
+
+    /// Puts values like [`put`](ColdTiers::put). With `is_hasty` it takes as little time as it can
+    /// ([`Tiers::put_in_haste`]).
+    ///
+    /// # Errors
+    /// As for `put`.
+    pub fn put_at_pace(
+        &self,
+        to: usize,
+        values: &[&[u8]],
+        is_hasty: bool,
+    ) -> Result<Vec<ColdPlace>, TierRefusal> {
         let Some(tiers) = &self.tiers else {
             return Err(TierRefusal::Full);
         };
-        let put = tiers.put(to, values);
+        let put = match is_hasty {
+            true => tiers.put_in_haste(to, values),
+            false => tiers.put(to, values),
+        };
         if let (Some(traffic), Some(folder)) = (self.traffic(to), tiers.folder(to)) {
             let folder = folder.display();
             // One line for each change of state: a full disk refuses thousands of values.
@@ -233,7 +250,9 @@ impl ColdTiers {
                 Ok(_) if traffic.note_written() => {
                     tracing::warn!("the tier file:{folder} accepts values again");
                 }
-                Err(error @ TierRefusal::Disk { .. }) if traffic.count_unwritable(error) => {
+                Err(error @ TierRefusal::Disk { .. })
+                    if !error.is_busy() && traffic.count_unwritable(error) =>
+                {
                     tracing::error!("the tier file:{folder} accepts no values: {error}");
                 }
                 _ => {}
@@ -242,7 +261,8 @@ impl ColdTiers {
         put
     }
 
-    /// Appends the value at a place to `out`. Waits for a disk for [`PATIENCE`] at most.
+    /// Appends the value at a place to `out`. Waits for a disk for
+    /// [`PATIENCE`](crate::disk::PATIENCE) at most.
     ///
     /// # Errors
     /// The value cannot be read.
@@ -262,12 +282,14 @@ impl ColdTiers {
         }
         // Without a limit, one disk that hangs would hold up the thread and all its clients.
         let began = Instant::now();
-        let read = tiers.read_within(PATIENCE, place, out);
+        let read = tiers.read_within(patience(), place, out);
         traffic.count_read(began.elapsed());
         match &read {
             Ok(()) => traffic.set_late(false),
             Err(why) => {
-                traffic.unreadable.fetch_add(1, Ordering::Relaxed);
+                // A move reads a value later that its disk is too busy for.
+                let unreadable = u64::from(!why.is_busy());
+                traffic.unreadable.fetch_add(unreadable, Ordering::Relaxed);
                 traffic.set_late(why.is_late());
             }
         }

@@ -4,7 +4,7 @@ use super::BLOCK_VALUES_MAX;
 use super::dictionary::{Dictionaries, Number};
 use crate::usage::{ReadError, TierRefusal};
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use zstd::zstd_safe::{CCtx, DCtx, DParameter, FrameFormat, MAGICNUMBER};
 
 /// The level of compression. Measured on text and JSON records against level 3: blocks are 6 to 7 %
@@ -12,8 +12,19 @@ use zstd::zstd_safe::{CCtx, DCtx, DParameter, FrameFormat, MAGICNUMBER};
 /// more for twice the time.
 pub(super) const LEVEL: i32 = 6;
 
+/// The level of compression in haste: zstd's fastest search, for which a dictionary is prepared
+/// apart. *Assumed*: blocks take about a fifth of the time to write, and as long to read.
+pub(super) const LEVEL_IN_HASTE: i32 = 1;
+
 /// The part of its values' size that a block must be smaller than, or it is refused.
 const WORTH: (usize, usize) = (15, 16);
+
+/// The part of a block's bytes, `parts` of `of`, that must be in use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LivePart {
+    pub(super) parts: u64,
+    pub(super) of: u64,
+}
 
 /// Values that are compressed together: first the lengths of the values, as integers of variable
 /// size, then the compressed values.
@@ -24,6 +35,10 @@ pub(super) struct CompressedBlock {
     count: u16,
     /// Number of values that are in use.
     live: AtomicU16,
+    /// Number of bytes of these values, before compression.
+    live_bytes: AtomicU32,
+    /// Set if it was compressed in haste.
+    is_hasty: bool,
 }
 
 thread_local! {
@@ -68,10 +83,12 @@ impl Coder {
 }
 
 impl CompressedBlock {
-    /// Compresses values with the newest dictionary, which counts the block from then on.
+    /// Compresses values with the newest dictionary, which counts the block from then on. In haste
+    /// the block is larger and takes less time.
     pub(super) fn compress(
         values: &[&[u8]],
         dictionaries: &Dictionaries,
+        is_hasty: bool,
     ) -> Result<CompressedBlock, TierRefusal> {
         debug_assert!(values.len() <= BLOCK_VALUES_MAX, "the count has 16 bits");
         CODER.with_borrow_mut(|coder| {
@@ -94,8 +111,10 @@ impl CompressedBlock {
             let target = block.get_mut(lengths..).unwrap_or_default();
             let written = match &newest {
                 Some((_, dictionary)) => {
-                    compressor.compress_using_cdict(target, raw, dictionary.compressing())
+                    let dictionary = dictionary.compressing(is_hasty);
+                    compressor.compress_using_cdict(target, raw, dictionary)
                 }
+                None if is_hasty => compressor.compress(target, raw, LEVEL_IN_HASTE),
                 None => compressor.compress(target, raw, LEVEL),
             };
             let newest = newest.map(|(number, _)| number);
@@ -119,6 +138,8 @@ impl CompressedBlock {
                 dictionary: newest,
                 count: values.len() as u16,
                 live: AtomicU16::new(values.len() as u16),
+                live_bytes: AtomicU32::new(raw.len() as u32),
+                is_hasty,
             };
             coder.keep_little();
             Ok(compressed)
@@ -135,9 +156,20 @@ impl CompressedBlock {
         self.dictionary
     }
 
-    /// Returns true if less than half of its values are in use.
-    pub(super) fn is_sparse(&self) -> bool {
-        u32::from(self.live.load(Ordering::Relaxed)) * 2 < u32::from(self.count)
+    /// Returns true if it was compressed in haste.
+    pub(super) fn is_hasty(&self) -> bool {
+        self.is_hasty
+    }
+
+    /// Returns true if less than `part` of the bytes of its values are in use.
+    pub(super) fn uses_less_than(&self, part: LivePart) -> bool {
+        // Most blocks have all their values, and need no sum.
+        if self.live.load(Ordering::Relaxed) == self.count {
+            return false;
+        }
+        let bytes: u64 = self.lengths().0.map(|length| length as u64).sum();
+        let live = u64::from(self.live_bytes.load(Ordering::Relaxed));
+        live * part.of < bytes * part.parts
     }
 
     /// Returns the lengths of the values, and the offset of the compressed part.
@@ -202,6 +234,7 @@ impl CompressedBlock {
     /// `None` if there is no such value.
     pub(super) fn release(&self, index: usize) -> Option<(usize, u16)> {
         let bytes = self.lengths().0.nth(index)?;
+        self.live_bytes.fetch_sub(bytes as u32, Ordering::Relaxed);
         let live = self.live.fetch_sub(1, Ordering::AcqRel) - 1;
         Some((bytes, live))
     }

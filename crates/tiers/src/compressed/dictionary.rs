@@ -10,7 +10,7 @@
 //! Training takes up to a few seconds, so a thread that puts values only adds to the sample. The
 //! store trains on a thread of its own ([`Dictionaries::tend`]).
 
-use super::block::LEVEL;
+use super::block::{LEVEL, LEVEL_IN_HASTE};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -19,8 +19,8 @@ use zstd::zstd_safe::{CDict, DDict};
 /// Number of bytes of the largest dictionary. Measured at level 6 on 10 MB of JSON records: with
 /// 256 KiB, blocks are 4 % larger.
 const DICTIONARY_BYTES_MAX: usize = 512 << 10;
-/// The part of its tier that a dictionary may use: one in this number. *Assumed*: prepared for both
-/// directions, a dictionary uses a few times its bytes.
+/// The part of its tier that a dictionary may use: one in this number. *Assumed*: prepared, a
+/// dictionary uses a few times its bytes.
 const DICTIONARY_PART_MAX: u64 = 128;
 /// The ratio of a dictionary's sample to its bytes.
 const SAMPLE_FACTOR: usize = 8;
@@ -40,9 +40,10 @@ const _: () = assert!(DICTIONARIES_MAX <= 1 << u16::BITS, "a number has 16 bits"
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Number(u16);
 
-/// A dictionary, prepared for both directions.
+/// A dictionary, prepared for both levels of compression and for reads.
 pub(super) struct Dictionary {
     compressing: CDict<'static>,
+    compressing_in_haste: CDict<'static>,
     decompressing: DDict<'static>,
     bytes: u64,
     /// Number of blocks that need it.
@@ -72,18 +73,23 @@ impl Dictionary {
     fn new(content: &[u8]) -> Dictionary {
         // Prepared once for all blocks, because preparing takes longer than a block does.
         let compressing = CDict::create(content, LEVEL);
+        let compressing_in_haste = CDict::create(content, LEVEL_IN_HASTE);
         let decompressing = DDict::create(content);
-        let bytes = compressing.sizeof() + decompressing.sizeof();
+        let bytes = compressing.sizeof() + compressing_in_haste.sizeof() + decompressing.sizeof();
         Dictionary {
             compressing,
+            compressing_in_haste,
             decompressing,
             bytes: bytes as u64,
             blocks: AtomicUsize::new(0),
         }
     }
 
-    pub(super) fn compressing(&self) -> &CDict<'static> {
-        &self.compressing
+    pub(super) fn compressing(&self, is_hasty: bool) -> &CDict<'static> {
+        match is_hasty {
+            true => &self.compressing_in_haste,
+            false => &self.compressing,
+        }
     }
 
     pub(super) fn decompressing(&self) -> &DDict<'static> {

@@ -64,7 +64,7 @@ fn sum(values: &[&[u8]]) -> u64 {
 
 /// Returns the bytes that a block of these values uses, or those of the values if that is no less.
 fn block_bytes(values: &[&[u8]], dictionaries: &Dictionaries) -> u64 {
-    match CompressedBlock::compress(values, dictionaries) {
+    match CompressedBlock::compress(values, dictionaries, false) {
         Ok(block) => sum(values).min(block.bytes() as u64 + BLOCK_OVERHEAD_BYTES),
         Err(_) => sum(values),
     }

@@ -3,13 +3,19 @@
 //! Small values are stored together in *blocks*, each compressed as a whole with a
 //! [dictionary](dictionary) that was trained on earlier values. A value is found by the number of
 //! its block and its number within it. When values of a block are released, their bytes stay until
-//! less than half of the block is in use. Then the tier [asks](CompressedTier::wants_rewrite) the
-//! store to put the rest into other blocks.
+//! less than three quarters of the block are in use. Then the tier
+//! [asks](CompressedTier::wants_rewrite) the store to put the rest into other blocks. With a bound
+//! of a half, values that are overwritten at random leave a quarter of the tier to released bytes.
+//! While threads wait for room the bound is a half nevertheless, as long as the tier has room:
+//! three bytes are compressed for each that the higher bound gives back, and one for the lower.
 //!
 //! Uncompressed blocks of 4 KiB are a compromise, measured with zstd's level 6 and dictionaries of
 //! 512 KiB: JSON records of 256 bytes are 2.95 times smaller in blocks of 2 KiB, 3.04 times in
 //! those of 3 KiB and 3.09 times in those of 4 KiB, and a read takes proportionally longer. Text of
 //! 200 to 2,000 bytes takes 7 to 8 microseconds in blocks of 4 KiB.
+//!
+//! While threads wait for room, values are put [in haste](CompressedTier::put_in_haste), at a
+//! faster level. The store puts them again later.
 
 mod block;
 mod dictionary;
@@ -17,7 +23,7 @@ mod estimate;
 
 use crate::place::ColdPlace;
 use crate::usage::{ReadError, TierRefusal, TierUsage};
-use block::CompressedBlock;
+use block::{CompressedBlock, LivePart};
 use dictionary::Dictionaries;
 pub use estimate::Compression;
 use parking_lot::RwLock;
@@ -42,12 +48,23 @@ const VALUE_BYTES_MAX: usize = 64 << 20;
 /// system's heap.
 const BLOCK_OVERHEAD_BYTES: u64 = (size_of::<Option<CompressedBlock>>() + 8) as u64;
 
+/// The part of a block that must be in use.
+const LIVE_PART: LivePart = LivePart { parts: 3, of: 4 };
+/// The same while threads wait for room, and the tier has some.
+const LIVE_PART_IN_HASTE: LivePart = LivePart { parts: 1, of: 2 };
+/// The tier has room if less than this part of its capacity is used. *Assumed.*
+const ROOMY_PART: f64 = 0.9;
+
 /// Number of bits of a place for the value's index in its block.
 const INDEX_BITS: u32 = 16;
 
 const _: () = assert!(
     BLOCK_VALUES_MAX <= 1 << INDEX_BITS,
     "an index fits into a place"
+);
+const _: () = assert!(
+    VALUE_BYTES_MAX <= u32::MAX as usize,
+    "a block counts its bytes in 32 bits"
 );
 
 /// A tier of compressed memory. All threads may use it at once.
@@ -107,13 +124,26 @@ impl CompressedTier {
     /// # Errors
     /// The tier refuses them, and is unchanged.
     pub fn put(&self, values: &[&[u8]]) -> Result<Vec<ColdPlace>, TierRefusal> {
+        self.put_block(values, false)
+    }
+
+    /// Puts values like [`put`](CompressedTier::put), in less time and into a larger block, which
+    /// [asks](CompressedTier::wants_rewrite) to be put again.
+    ///
+    /// # Errors
+    /// As for `put`.
+    pub fn put_in_haste(&self, values: &[&[u8]]) -> Result<Vec<ColdPlace>, TierRefusal> {
+        self.put_block(values, true)
+    }
+
+    fn put_block(&self, values: &[&[u8]], is_hasty: bool) -> Result<Vec<ColdPlace>, TierRefusal> {
         let bytes: usize = values.iter().map(|value| value.len()).sum();
         if bytes > VALUE_BYTES_MAX || values.len() > BLOCK_VALUES_MAX {
             let limit = VALUE_BYTES_MAX;
             return Err(TierRefusal::TooLarge { bytes, limit });
         }
         self.dictionaries.learn(values);
-        let block = CompressedBlock::compress(values, &self.dictionaries)?;
+        let block = CompressedBlock::compress(values, &self.dictionaries, is_hasty)?;
         // Taken before the block is in the table, so that the tier never exceeds its capacity.
         if let Err(full) = self.take(block.bytes() as u64 + BLOCK_OVERHEAD_BYTES) {
             self.dictionaries.leave(block.dictionary());
@@ -214,17 +244,25 @@ impl CompressedTier {
         }
     }
 
-    /// Returns true if the block of a place is mostly unused.
+    /// Returns true if the block of a place has many unused bytes for a thread that waits for room:
+    /// a half, or a quarter if the tier is nearly full.
     pub(crate) fn is_sparse(&self, place: ColdPlace) -> bool {
-        self.with_block(place, CompressedBlock::is_sparse)
+        let used = self.used_bytes.load(Ordering::Relaxed) + self.dictionaries.bytes();
+        let part = match (used as f64) < self.capacity_bytes as f64 * ROOMY_PART {
+            true => LIVE_PART_IN_HASTE,
+            false => LIVE_PART,
+        };
+        self.with_block(place, |block| block.uses_less_than(part))
             .unwrap_or(false)
     }
 
     /// Returns true if the tier would use less memory once the value at a place is put again: its
-    /// block is mostly unused, or was compressed without the newest dictionary.
+    /// block has many unused bytes, or was compressed in haste or without the newest dictionary.
     pub fn wants_rewrite(&self, place: ColdPlace) -> bool {
         let newest = self.dictionaries.newest();
-        let wants = |block: &CompressedBlock| block.is_sparse() || block.dictionary() != newest;
+        let wants = |block: &CompressedBlock| {
+            block.uses_less_than(LIVE_PART) || block.is_hasty() || block.dictionary() != newest
+        };
         self.with_block(place, wants).unwrap_or(false)
     }
 }

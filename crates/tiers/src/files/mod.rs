@@ -6,9 +6,10 @@
 //! freed. A segment that is mostly released [asks](FileTier::wants_rewrite) the store to put the
 //! rest again, into another segment.
 //!
-//! Threads that append wait for the disk, for [`PATIENCE`] at most, and so do threads that read it.
-//! While the disk does not respond, nothing more is appended, but threads that release values or
-//! read them from memory continue.
+//! Threads that append wait for the disk, for [`PATIENCE`](crate::disk::PATIENCE) at most, and so
+//! do threads that read it. A thread that serves clients waits less, and the disk goes on without
+//! it. While the disk does not respond, nothing more is appended, but threads that release values
+//! or read them from memory continue.
 //!
 //! Each record has a checksum over its place and its bytes. It detects a disk that returns other
 //! bytes, or the bytes of another place.
@@ -24,7 +25,7 @@ mod segment;
 pub use read::PendingTierRead;
 pub use ring::TierReadRing;
 
-use crate::disk::{PATIENCE, TierDisk, TierFile};
+use crate::disk::{TierDisk, TierFile};
 use crate::error::TierOpenError;
 use crate::place::ColdPlace;
 use crate::specification::{MIN_BYTES, Specification};
@@ -291,7 +292,7 @@ impl FileTier {
         let segment_bytes = self.segment_bytes;
         let create = move || disk.create(&folder, segment_bytes);
         // The table is not locked meanwhile, so that reads go on while the disk creates the file.
-        let created = self.creation.run(create, PATIENCE);
+        let created = self.creation.run(create);
         let file = created.map_err(|source| TierRefusal::Disk {
             path: self.folder.clone(),
             source,

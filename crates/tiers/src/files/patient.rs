@@ -6,14 +6,15 @@
 //! [`OneAtATime`].
 
 use super::read::PendingTierRead;
+use crate::disk::{late, patience};
 use crate::usage::ReadError;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Maximum number of threads that are abandoned with their work.
 const LEFT_MAX: usize = 64;
@@ -50,10 +51,6 @@ impl DiskWorkRunner {
         thread.spawn(run)?;
         Ok(DiskWorkRunner { jobs, left })
     }
-}
-
-fn late() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "the disk does not respond")
 }
 
 /// Runs work on another thread, and waits for its result for `limit` at most.
@@ -93,29 +90,40 @@ fn run<T: Send + 'static>(
     })
 }
 
-/// Work of one kind, at most one of which is under way: while the disk does not respond to one, the
-/// next is refused at once. A result that no thread waited for becomes the result of the next.
-/// Clones share their state.
+/// Work of one kind, at most one of which is under way. The next waits for it, and gets its result,
+/// if no other thread has got that. Once the disk has not responded to the work in time, the next
+/// is refused at once. Clones share their state.
 #[derive(Debug)]
-pub(super) struct OneAtATime<T>(Arc<Mutex<DiskWorkState<T>>>);
+pub(super) struct OneAtATime<T>(Arc<DiskWorkSlot<T>>);
+
+#[derive(Debug)]
+struct DiskWorkSlot<T> {
+    state: Mutex<DiskWorkState<T>>,
+    /// Notified when work ends.
+    ended: Condvar,
+}
 
 #[derive(Debug, Default)]
 enum DiskWorkState<T> {
     #[default]
     Idle,
-    UnderWay,
+    /// The time at which it began.
+    UnderWay(Instant),
     Over(io::Result<T>),
 }
 
 impl<T> Default for OneAtATime<T> {
     fn default() -> OneAtATime<T> {
-        OneAtATime(Arc::default())
+        OneAtATime(Arc::new(DiskWorkSlot {
+            state: Mutex::default(),
+            ended: Condvar::new(),
+        }))
     }
 }
 
 /// The outcome of work. Stores the state that follows when it is dropped, also if the work never
 /// begins.
-struct DiskWorkOutcome<T>(Arc<Mutex<DiskWorkState<T>>>, DiskWorkState<T>);
+struct DiskWorkOutcome<T>(Arc<DiskWorkSlot<T>>, DiskWorkState<T>);
 
 impl<T> DiskWorkOutcome<T> {
     fn is(mut self, result: io::Result<T>) {
@@ -125,31 +133,41 @@ impl<T> DiskWorkOutcome<T> {
 
 impl<T> Drop for DiskWorkOutcome<T> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         debug_assert!(
-            matches!(*state, DiskWorkState::UnderWay),
+            matches!(*state, DiskWorkState::UnderWay(_)),
             "only this work was under way"
         );
         *state = std::mem::take(&mut self.1);
+        drop(state);
+        self.0.ended.notify_all();
     }
 }
 
 impl<T: Send + 'static> OneAtATime<T> {
-    /// Runs work on another thread and waits for it for `limit` at most; returns the result of
-    /// earlier work instead, if there is one.
+    /// Runs work on another thread and waits for it as long as this thread [waits for a
+    /// disk](patience); returns the result of earlier work instead, if there is some.
     ///
     /// # Errors
     /// The error of the work, or the disk does not respond in time.
     pub(super) fn run(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
-        limit: Duration,
     ) -> io::Result<T> {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
+        if let DiskWorkState::UnderWay(since) = *state {
+            // Counted from its beginning, so that a disk that hangs is waited for once.
+            let deadline = since + patience();
+            while matches!(*state, DiskWorkState::UnderWay(_)) {
+                if self.0.ended.wait_until(&mut state, deadline).timed_out() {
+                    break;
+                }
+            }
+        }
         match std::mem::take(&mut *state) {
-            DiskWorkState::Idle => *state = DiskWorkState::UnderWay,
-            DiskWorkState::UnderWay => {
-                *state = DiskWorkState::UnderWay;
+            DiskWorkState::Idle => *state = DiskWorkState::UnderWay(Instant::now()),
+            DiskWorkState::UnderWay(since) => {
+                *state = DiskWorkState::UnderWay(since);
                 return Err(late());
             }
             DiskWorkState::Over(result) => return result,
@@ -161,10 +179,15 @@ impl<T: Send + 'static> OneAtATime<T> {
             outcome.is(work());
             Ok(())
         };
-        run(work, limit)?;
-        match std::mem::take(&mut *self.0.lock()) {
+        run(work, patience())?;
+        let mut state = self.0.state.lock();
+        match std::mem::take(&mut *state) {
             DiskWorkState::Over(result) => result,
-            DiskWorkState::Idle | DiskWorkState::UnderWay => Err(late()),
+            // Another thread has got the result, and may have begun other work.
+            other => {
+                *state = other;
+                Err(late())
+            }
         }
     }
 }
@@ -190,7 +213,7 @@ impl PendingTierRead {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
+    use crate::disk::with_patience;
 
     const SOON: Duration = Duration::from_millis(20);
     const LONG: Duration = Duration::from_secs(10);
@@ -227,6 +250,16 @@ mod tests {
         eventually(|| LEFT.load(Ordering::Relaxed) == 0);
     }
 
+    /// Runs work, for which this thread waits briefly.
+    fn run_soon<T: Send + 'static>(
+        one: &OneAtATime<T>,
+        work: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let (result, is_late) = with_patience(SOON, || one.run(work));
+        assert_eq!(is_late, result.is_err());
+        result
+    }
+
     #[test]
     fn work_is_refused_while_one_is_stuck_whose_result_the_next_has() {
         let _alone = ALONE.lock();
@@ -236,18 +269,41 @@ mod tests {
             let _ = stuck.recv();
             Ok(1)
         };
-        assert_eq!(one.run(|| Ok(0), LONG).unwrap(), 0);
-        for error in [one.run(work, SOON), one.run(|| Ok(2), LONG)] {
-            assert_eq!(error.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(one.run(|| Ok(0)).unwrap(), 0);
+        for error in [run_soon(&one, work), run_soon(&one, || Ok(2))] {
+            assert_eq!(error.unwrap_err().kind(), io::ErrorKind::WouldBlock);
         }
         drop(release);
-        eventually(|| matches!(*one.0.lock(), DiskWorkState::Over(_)));
-        assert_eq!(one.run(|| Ok(3), LONG).unwrap(), 1);
-        assert_eq!(one.run(|| Ok(4), LONG).unwrap(), 4);
+        eventually(|| matches!(*one.0.state.lock(), DiskWorkState::Over(_)));
+        assert_eq!(one.run(|| Ok(3)).unwrap(), 1);
+        assert_eq!(one.run(|| Ok(4)).unwrap(), 4);
         eventually(|| LEFT.load(Ordering::Relaxed) == 0);
-        let failed = one.run(|| Err(io::Error::other("broken")), LONG);
+        let failed = one.run(|| Err(io::Error::other("broken")));
         assert_eq!(failed.unwrap_err().to_string(), "broken");
-        assert_eq!(one.run(|| Ok(5), LONG).unwrap(), 5);
+        assert_eq!(one.run(|| Ok(5)).unwrap(), 5);
+    }
+
+    /// The first thread goes on to serve others. Without the wait, the second would take a disk
+    /// that is only slow for one that hangs.
+    #[test]
+    fn work_that_one_thread_has_left_is_waited_for_by_another() {
+        let _alone = ALONE.lock();
+        let one = OneAtATime::default();
+        let (release, stuck) = sync_channel::<()>(0);
+        let work = move || {
+            let _ = stuck.recv();
+            Ok(1)
+        };
+        let left = run_soon(&one, work).unwrap_err();
+        assert!(left.to_string().contains("does not respond"), "{left}");
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| one.run(|| Ok(2)));
+            std::thread::sleep(SOON);
+            assert!(!waits.is_finished());
+            drop(release);
+            assert_eq!(waits.join().unwrap().unwrap(), 1);
+        });
+        eventually(|| LEFT.load(Ordering::Relaxed) == 0);
     }
 
     #[test]
@@ -255,8 +311,8 @@ mod tests {
         let _alone = ALONE.lock();
         let one = OneAtATime::default();
         LEFT.fetch_add(LEFT_MAX, Ordering::Relaxed);
-        assert!(one.run(|| Ok(1), LONG).is_err());
+        assert!(one.run(|| Ok(1)).is_err());
         LEFT.fetch_sub(LEFT_MAX, Ordering::Relaxed);
-        assert_eq!(one.run(|| Ok(2), LONG).unwrap(), 2);
+        assert_eq!(one.run(|| Ok(2)).unwrap(), 2);
     }
 }

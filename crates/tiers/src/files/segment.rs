@@ -3,7 +3,7 @@
 use super::buffer::AlignedBuffer;
 use super::patient::OneAtATime;
 use super::{HEADER_BYTES, SECTOR_BYTES, record_bytes};
-use crate::disk::{PATIENCE, TierFile};
+use crate::disk::TierFile;
 use parking_lot::{Mutex, MutexGuard};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -194,7 +194,7 @@ impl TierFileSegment {
         let (start, bytes) = (leaving.start, leaving.bytes);
         let write = move || file.write_at(buffer.bytes().get(..bytes).unwrap_or_default(), start);
         // Unlocked, so that values in memory can be read and released while the disk works.
-        MutexGuard::unlocked(&mut tail, || self.write.run(write, PATIENCE))?;
+        MutexGuard::unlocked(&mut tail, || self.write.run(write))?;
         // The tail gets its buffer back, so that no new one needs to grow. It begins with the bytes
         // that were appended meanwhile, less than a sector.
         let written = tail.leaving.take().map(|leaving| leaving.buffer);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::disk::RealTierDisk;
+use crate::disk::{PATIENCE, RealTierDisk};
 use parking_lot::{Condvar, MutexGuard};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};

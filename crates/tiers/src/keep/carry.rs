@@ -13,6 +13,8 @@ pub(super) struct Carry<'k, V: MovableValues> {
     values: &'k V,
     tiers: &'k Tiers,
     to: usize,
+    /// Set if the tier must take as little time as possible.
+    is_hasty: bool,
     load: Vec<LoadedValue<V::Moving>>,
     bytes: usize,
     refused: Vec<TierRefusedValue<V::Moving>>,
@@ -47,11 +49,12 @@ pub(super) struct TierRefusedValue<M> {
 
 impl<'k, V: MovableValues> Carry<'k, V> {
     /// Creates an empty load for tier `to`.
-    pub(super) fn new(values: &'k V, tiers: &'k Tiers, to: usize) -> Carry<'k, V> {
+    pub(super) fn new(values: &'k V, tiers: &'k Tiers, to: usize, is_hasty: bool) -> Carry<'k, V> {
         Carry {
             values,
             tiers,
             to,
+            is_hasty,
             load: Vec::new(),
             bytes: 0,
             refused: Vec::new(),
@@ -87,7 +90,7 @@ impl<'k, V: MovableValues> Carry<'k, V> {
         if values.is_empty() {
             return;
         }
-        match self.values.cold().put(self.to, &values) {
+        match self.put(&values) {
             Ok(places) => {
                 debug_assert_eq!(places.len(), load.len());
                 for (value, place) in load.into_iter().zip(places) {
@@ -97,7 +100,7 @@ impl<'k, V: MovableValues> Carry<'k, V> {
             Err(TierRefusal::Incompressible) if load.len() > 1 => {
                 // Some of them may be compressible alone.
                 for value in load {
-                    let put = self.values.cold().put(self.to, &[value.moving.value()]);
+                    let put = self.put(&[value.moving.value()]);
                     match put.map(|places| places.first().copied()) {
                         Ok(place) => self.finish(value, place, done),
                         Err(error) => self.refuse(value, &error),
@@ -110,6 +113,11 @@ impl<'k, V: MovableValues> Carry<'k, V> {
                 }
             }
         }
+    }
+
+    fn put(&self, values: &[&[u8]]) -> Result<Vec<ColdPlace>, TierRefusal> {
+        let cold = self.values.cold();
+        cold.put_at_pace(self.to, values, self.is_hasty)
     }
 
     fn finish(

@@ -1,14 +1,16 @@
 //! The input of the policy, taken from the store, and its decision for each value.
 //!
-//! The policy is [`Adaptive`]. It knows objects that can move and their bytes before compression.
-//! The memory tier also has keys and indexes, which cannot move: their size is estimated from the
-//! values that the walk has visited, and subtracted from its capacity.
+//! The policy knows objects that can move and their bytes before compression. The memory tier also
+//! has keys and indexes, which cannot move: their size is estimated from the values that the walk
+//! has visited, and subtracted from its capacity.
 
-use crate::policy::{Adaptive, ObjectUse, PairCosts, PolicyObject, TierMove, TieringPolicy};
+use crate::policy::{
+    Adaptive, Adm, ObjectUse, PairCosts, PolicyChoice, PolicyObject, TierMove, TieringPolicy,
+};
 use crate::specification::TierKind;
 use crate::tiers::Tiers;
 use crate::usage::TierUsage;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Number of bytes per second that values may move. *Assumed*: a tenth of what a core copies and
 /// compresses, and of what a good SSD writes.
@@ -17,16 +19,26 @@ const BYTES_PER_SECOND: u64 = 128 << 20;
 const RATIO: f64 = 2.0;
 /// Number of bytes of values from which the tier's own compression ratio is used.
 const RATIO_BYTES_MIN: u64 = 1 << 20;
+/// Number of uses that a noted use counts for in comparisons while each is noted. With 1 a value
+/// would come in after two uses, which a pass over all keys makes of each that was just written.
+const LEARNING_COUNT: u16 = 2;
 /// Number of recently visited keys that the estimate of movable values is based on.
 const MET_MAX: f64 = 16_384.0;
+/// Number of rounds that the walk makes in an interval of the policy: it goes in whole slices, and
+/// it must visit each value at least once.
+const ROUNDS_PER_INTERVAL: f64 = 2.0;
 
-/// The judge, which decides by [`Adaptive`] which values move. See the [module](self).
+/// The judge, which decides by a policy which values move. See the [module](self).
 #[derive(Debug)]
 pub struct MoveJudge {
-    policy: Adaptive,
+    policy: Box<dyn TieringPolicy + Send>,
     began: Instant,
+    /// The time until which the walk has been paced, since the beginning.
+    paced: Duration,
     met: VisitedKeySample,
     memory_capacity: u64,
+    /// Number of uses that a noted use counts for, if not each is noted.
+    uses_counted: u16,
     /// Number of uses in this period of the heat.
     uses: u64,
 }
@@ -41,8 +53,9 @@ struct VisitedKeySample {
 }
 
 impl MoveJudge {
-    /// Creates a judge over empty tiers. Each use that is noted counts as `uses_counted` uses.
-    pub fn new(tiers: &Tiers, uses_counted: u16) -> MoveJudge {
+    /// Creates a judge over empty tiers. Each use that is noted counts as `uses_counted` uses,
+    /// unless the judge [learns](MoveJudge::learns) or the policy counts by itself.
+    pub fn new(tiers: &Tiers, uses_counted: u16, choice: PolicyChoice) -> MoveJudge {
         let specifications = tiers.specifications();
         // The policy counts bytes before compression.
         let capacities = specifications.iter().map(|tier| match tier.kind {
@@ -56,12 +69,22 @@ impl MoveJudge {
             TierKind::Compressed | TierKind::Memory => PairCosts::compressed(),
         });
         let costs: Vec<PairCosts> = costs.collect();
-        let policy = Adaptive::new(&capacities, &costs, BYTES_PER_SECOND);
+        let policy: Box<dyn TieringPolicy + Send> = match choice {
+            PolicyChoice::Adaptive => {
+                let policy = Adaptive::new(&capacities, &costs, BYTES_PER_SECOND);
+                Box::new(policy.with_uses_counted_as(uses_counted))
+            }
+            PolicyChoice::Adm { settings, interval } => {
+                Box::new(Adm::new(settings).with_interval(interval))
+            }
+        };
         MoveJudge {
-            policy: policy.with_uses_counted_as(uses_counted),
+            policy,
             began: Instant::now(),
+            paced: Duration::ZERO,
             met: VisitedKeySample::default(),
             memory_capacity: capacities.first().copied().unwrap_or(0),
+            uses_counted,
             uses: 0,
         }
     }
@@ -113,14 +136,66 @@ impl MoveJudge {
         periods
     }
 
-    /// Returns the part of all values that the walk should visit during `uses` uses.
-    pub fn visit_share(&self, uses: u64) -> f64 {
-        uses as f64 / self.policy.period_uses().max(1) as f64
+    /// Returns true while each use should be noted, because the heat of values is not known well.
+    /// Later values are compared with a larger margin, for uses that are drawn.
+    pub fn learns(&mut self) -> bool {
+        let is_learning = self.policy.is_learning();
+        let counted = match is_learning {
+            true => LEARNING_COUNT.min(self.uses_counted),
+            false => self.uses_counted,
+        };
+        self.policy.set_uses_counted(counted);
+        is_learning
+    }
+
+    /// Returns the part of all values that the walk should visit during `uses` uses, which are
+    /// those since the last call.
+    pub fn visit_share(&mut self, uses: u64) -> f64 {
+        let now = self.began.elapsed();
+        let since = now.saturating_sub(std::mem::replace(&mut self.paced, now));
+        match self.policy.walk_interval() {
+            Some(interval) => {
+                let seconds = interval.as_secs_f64().max(f64::MIN_POSITIVE);
+                ROUNDS_PER_INTERVAL * since.as_secs_f64() / seconds
+            }
+            None => uses as f64 / self.policy.period_uses().max(1) as f64,
+        }
+    }
+
+    /// Returns true if the policy counts the uses of values in memory by itself.
+    pub fn counts_each_use(&self) -> bool {
+        self.policy.counts_each_use()
+    }
+
+    /// Notes uses of the value of a key in memory, by its hash.
+    pub fn used_in_memory(&mut self, hash: u64, uses: u32) {
+        self.policy.used_in_fastest(hash, uses);
+    }
+
+    /// Notes that the walk has visited all keys once more.
+    pub fn end_round(&mut self) {
+        self.policy.walked();
     }
 
     /// Returns the bytes that should leave a tier soon.
     pub fn deficit(&self, tier: usize) -> u64 {
         self.policy.deficit(tier)
+    }
+
+    /// Sets if threads wait for room, so that a short search matters more than the best choice.
+    pub fn set_haste(&mut self, is_in_haste: bool) {
+        self.policy.set_haste(is_in_haste);
+    }
+
+    /// Returns true if the walk must visit each value in each round, also in haste.
+    pub fn needs_each_visit(&self) -> bool {
+        self.policy.needs_each_visit()
+    }
+
+    /// Notes that the walk skips a value of a cold tier from which nothing must leave.
+    pub fn skip_cold(&mut self) {
+        self.met.add(1.0, 0.0);
+        self.policy.skipped();
     }
 
     /// Notes that the walk visits a key with a value that cannot move.
@@ -135,10 +210,10 @@ impl MoveJudge {
         self.policy.visit(object).map(|step| step.target)
     }
 
-    /// Returns true if a value that was used might move to a faster tier.
-    pub fn might_promote(&self, object: &PolicyObject) -> bool {
-        // The least margin: the policy decides later, with the bytes and the earlier moves.
-        self.policy.cuts().inward(object, 0).is_some()
+    /// Returns true if a value that was used might move to a faster tier. Then
+    /// [`used`](MoveJudge::used) should follow, with its bytes.
+    pub fn might_promote(&mut self, object: &PolicyObject) -> bool {
+        self.policy.might_promote(object)
     }
 
     /// Notes that a client used a value of a cold tier. Returns the tier that it should move to,
@@ -188,12 +263,17 @@ impl VisitedKeySample {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::{AdmSettings, LfuSettings};
     use crate::specification::Specification;
 
     fn judge() -> MoveJudge {
+        judge_by(PolicyChoice::Adaptive)
+    }
+
+    fn judge_by(choice: PolicyChoice) -> MoveJudge {
         let tiers = ["memory=1mb", "compressed=16mb"].map(|tier| tier.parse::<Specification>());
         let tiers = Tiers::open(&tiers.map(Result::unwrap)).unwrap();
-        MoveJudge::new(&tiers, 1)
+        MoveJudge::new(&tiers, 1, choice)
     }
 
     fn object(number: u64, tier: usize, heat: u16) -> PolicyObject {
@@ -238,6 +318,33 @@ mod tests {
         );
     }
 
+    #[test]
+    fn in_haste_fewer_values_are_visited_for_as_much_room() {
+        let visits = |is_in_haste| {
+            let (mut judge, _) = walked(530);
+            judge.set_haste(is_in_haste);
+            let before = judge.deficit(0);
+            let mut gone = 0;
+            for number in 0..530 {
+                let value = object(number, 0, if number < 10 { 1 } else { 90 });
+                if let Some(to) = judge.visit(&value) {
+                    judge.moved(&value, to);
+                    gone += 1000;
+                }
+                if judge.deficit(0) == 0 {
+                    assert!(
+                        (before..before + 1000).contains(&gone),
+                        "{gone} of {before}"
+                    );
+                    return number;
+                }
+            }
+            panic!("{gone} bytes have left, and there is no room");
+        };
+        let (calm, hasty) = (visits(false), visits(true));
+        assert!(2 * hasty < calm, "{hasty} in haste, {calm} otherwise");
+    }
+
     /// Each walk sends out enough values, even after all those have left that came first in the
     /// order of equal heat.
     #[test]
@@ -265,6 +372,21 @@ mod tests {
         assert!(here.len() > 500, "{}", here.len());
     }
 
+    /// A value comes in after three uses, and not after eight requests, of which two are noted.
+    #[test]
+    fn while_it_learns_each_use_counts() {
+        let tiers = ["memory=1mb", "compressed=16mb"].map(|tier| tier.parse::<Specification>());
+        let tiers = Tiers::open(&tiers.map(Result::unwrap)).unwrap();
+        let mut judge = MoveJudge::new(&tiers, 4, PolicyChoice::Adaptive);
+        let might = |judge: &mut MoveJudge, heat| judge.might_promote(&object(1, 1, heat));
+        assert!(judge.learns());
+        assert!(!might(&mut judge, 2) && might(&mut judge, 3));
+        // The first two periods end.
+        assert_eq!((judge.report_uses(0, 4), judge.learns()), (1, true));
+        assert_eq!((judge.report_uses(0, 8), judge.learns()), (1, false));
+        assert!(!might(&mut judge, 3) && !might(&mut judge, 4) && might(&mut judge, 8));
+    }
+
     #[test]
     fn values_come_back_if_they_are_used_and_going_to_and_fro_is_counted() {
         let (mut judge, _) = walked(100);
@@ -275,5 +397,73 @@ mod tests {
         judge.moved(&object(1, 0, 50), 1);
         judge.moved(&value, 0);
         assert_eq!(judge.ping_pong_and_put_off(), (1, 0));
+    }
+
+    /// Uses a cold value until it should move to memory, and returns the number of uses. Returns
+    /// `None` if it should not after many.
+    fn uses_until_promoted(choice: PolicyChoice) -> Option<usize> {
+        let mut judge = judge_by(choice);
+        judge.set_memory(100_000, 100);
+        let value = object(1, 1, 0);
+        (1..1000).find(|_| judge.might_promote(&value) && judge.used(&value) == Some(0))
+    }
+
+    #[test]
+    fn adm_promotes_by_its_threshold_and_needs_no_heat() {
+        let of = |threshold_in| PolicyChoice::Adm {
+            settings: AdmSettings {
+                lfu: LfuSettings {
+                    log_factor: 0,
+                    decay_minutes: 0,
+                },
+                ..AdmSettings::with_thresholds(threshold_in, 13)
+            },
+            interval: Duration::from_secs(1000),
+        };
+        // The counter begins at 5 and grows by 1 with each use.
+        assert_eq!(uses_until_promoted(of(9)), Some(5));
+        assert_eq!(uses_until_promoted(of(19)), Some(15));
+        assert_eq!(uses_until_promoted(of(255)), None);
+        assert_eq!(uses_until_promoted(PolicyChoice::Adaptive), None);
+        assert!(judge_by(of(9)).counts_each_use() && !judge().counts_each_use());
+    }
+
+    /// A memory that is written beyond its capacity gets room in a few rounds of the walk, whatever
+    /// the counters of its values.
+    #[test]
+    fn adm_makes_room_for_writers() {
+        let settings = AdmSettings::default();
+        let interval = Duration::from_secs(1000);
+        let mut judge = judge_by(PolicyChoice::Adm { settings, interval });
+        let mut here: Vec<u64> = (0..900).collect();
+        let mut rounds = 0;
+        // All values have been visited while there was room.
+        for bytes in [900_000, 1_100_000] {
+            let outside = bytes - 900_000;
+            loop {
+                let memory = here.len() as u64 * 1000 + outside;
+                judge.set_memory(memory, 900);
+                here.retain(|&number| {
+                    let value = object(number, 0, 0);
+                    judge.visit(&value).is_none_or(|to| {
+                        judge.moved(&value, to);
+                        false
+                    })
+                });
+                judge.end_round();
+                rounds += 1;
+                if judge.deficit(0) == 0 || rounds > 10 {
+                    break;
+                }
+            }
+            let all_stay = outside == 0;
+            assert_eq!(here.len() == 900, all_stay, "{} of 900", here.len());
+        }
+        // No more leave than make room.
+        assert!(
+            here.len() > 700 && rounds <= 4,
+            "{} in {rounds}",
+            here.len()
+        );
     }
 }

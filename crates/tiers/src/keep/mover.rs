@@ -9,7 +9,8 @@ use super::{
 };
 use crate::cold::ColdUse;
 use crate::disk::PATIENCE;
-use crate::policy::PolicyObject;
+use crate::place::ColdPlace;
+use crate::policy::{PolicyChoice, PolicyObject};
 use crate::tiers::Tiers;
 use crate::usage::TierUsage;
 use std::sync::atomic::Ordering;
@@ -21,6 +22,14 @@ const SLICE_KEYS: usize = 64;
 /// may continue.
 const USES_AT_ONCE: usize = 256;
 const BEGUN_AT_ONCE: usize = 8;
+/// Number of bytes of values that a slice looks for while values must leave, and the largest number
+/// of keys that it walks over meanwhile. The values fill whole blocks of compressed memory: a block
+/// of one value takes as long to compress as one of several, and hardly shrinks.
+const LOAD_BYTES: u64 = 16 << 10;
+const LOAD_KEYS_MAX: usize = 16 * SLICE_KEYS;
+/// In haste the walk looks at one in this number of cold values from which nothing must leave, for
+/// the distribution of their heat. *Assumed.*
+const COLD_VISITS: u32 = 8;
 /// Maximum number of slices that are walked at once while nothing must leave.
 const IDLE_SLICES_MAX: usize = 16;
 /// Limits of objects that move, in bytes and as a divisor of the tier's capacity: objects move as a
@@ -50,7 +59,9 @@ pub(super) struct Mover<H> {
     refused: Box<[RefusalEntry]>,
     /// Number of bytes that were carried out of the memory since the round of the walk began.
     carried_in_round: u64,
-    /// Set if a value of the memory should have left since then.
+    /// Number of bytes that were carried out of the memory since the start.
+    carried: u64,
+    /// Set if a value of the memory should have left since the round began.
     was_wanted: bool,
     round: u64,
     rounds_in_vain: u32,
@@ -60,6 +71,10 @@ pub(super) struct Mover<H> {
     /// carried since it began.
     grace: GracePeriod,
     carried_since: bool,
+    /// Set while values move in haste, because threads wait for room.
+    is_in_haste: bool,
+    /// Number of cold values that the walk has met in haste.
+    cold_visits: u32,
     /// Uses of cold values that were not processed yet.
     uses: Vec<ColdUse>,
     /// Hits, changes of keys and uses of cold values that were reported to the policy.
@@ -107,22 +122,30 @@ struct Uses {
 }
 
 impl<H: Default> Mover<H> {
-    pub(super) fn new(tiers: &Tiers) -> Mover<H> {
+    pub(super) fn new(tiers: &Tiers, choice: PolicyChoice) -> Mover<H> {
         Mover {
-            judge: MoveJudge::new(tiers, USES_COUNTED),
+            judge: MoveJudge::new(tiers, USES_COUNTED, choice),
             hand: H::default(),
             // Until round 0, so that these entries refuse nothing.
             refused: vec![RefusalEntry::default(); REFUSED_ENTRIES].into_boxed_slice(),
             carried_in_round: 0,
+            carried: 0,
             was_wanted: false,
             round: 0,
             rounds_in_vain: 0,
             waits_since: None,
             grace: GracePeriod::default(),
             carried_since: false,
+            is_in_haste: false,
+            cold_visits: 0,
             uses: Vec::new(),
             reported: Uses::default(),
         }
+    }
+
+    /// Returns true if the policy counts the uses of values in memory by itself.
+    pub(super) fn counts_each_use(&self) -> bool {
+        self.judge.counts_each_use()
     }
 
     /// Reports the uses since the last call to the policy, and returns their number.
@@ -141,11 +164,18 @@ impl<H: Default> Mover<H> {
         self.reported = now;
         let periods = self.judge.report_uses(uses - cold, uses);
         (0..periods).for_each(|_| values.warmth().age());
+        if self.judge.counts_each_use() {
+            for (hash, uses) in values.warmth().take_each() {
+                self.judge.used_in_memory(hash, uses);
+            }
+        } else {
+            values.warmth().note_each(self.judge.learns());
+        }
         uses
     }
 
     /// Returns the number of slices to walk during `uses` uses, if nothing must leave.
-    pub(super) fn slices(&self, uses: u64, keys: u64) -> usize {
+    pub(super) fn slices(&mut self, uses: u64, keys: u64) -> usize {
         let keys = self.judge.visit_share(uses) * keys as f64;
         // At least one, so that a round ends also in a store that is hardly used.
         ((keys / SLICE_KEYS as f64) as usize).clamp(1, IDLE_SLICES_MAX)
@@ -167,28 +197,45 @@ impl<H: Default> Mover<H> {
         }
     }
 
-    /// Walks over the next keys and carries those that should move. With `is_urgent`, another
-    /// thread waits for room, so nothing else is done.
+    /// Walks over the next keys and carries those that should move, whole loads of them while
+    /// values must leave. Returns the bytes that left the memory. With `is_urgent`, another thread
+    /// waits for room, so nothing else is done.
     pub(super) fn slice<V: MovableValues<Hand = H>>(
         &mut self,
         values: &V,
         tiers: &Tiers,
         keeper: &TierKeeper<H>,
         is_urgent: bool,
-    ) {
-        keeper.step();
+    ) -> u64 {
+        let carried_before = self.carried;
+        self.is_in_haste = is_urgent || keeper.is_in_haste();
+        self.judge.set_haste(self.is_in_haste);
         self.count(values, tiers, keeper);
-        let mut visited = Vec::with_capacity(SLICE_KEYS);
-        let ends_round = values.walk(&mut self.hand, SLICE_KEYS, &mut visited);
-        let (mut keys, mut plans) = (Vec::new(), Vec::new());
-        for visited in &visited {
-            if let Some(plan) = self.plan(values, tiers, visited, is_urgent) {
-                keys.push(&visited.key);
-                plans.push(plan);
+        let (mut planned, mut bytes, mut walked) = (Vec::new(), 0, 0);
+        let ends_round = loop {
+            keeper.step();
+            let mut visited = Vec::with_capacity(SLICE_KEYS);
+            let ends_round = values.walk(&mut self.hand, SLICE_KEYS, &mut visited);
+            walked += SLICE_KEYS;
+            for visited in visited {
+                if self.may_skip() && bytes >= LOAD_BYTES {
+                    // The rest comes with the next round. More values would keep a thread waiting.
+                    break;
+                }
+                if let Some(plan) = self.plan(values, tiers, &visited) {
+                    bytes += plan.object.bytes;
+                    planned.push((visited.key, plan));
+                }
             }
-        }
-        let begun = begin(values, keeper, &keys).into_iter().zip(plans);
-        let started = begun.filter_map(|(moving, plan)| {
+            let is_wanted = is_urgent || self.drains(tiers) && !keeper.is_waited_for();
+            if ends_round || !is_wanted || bytes >= LOAD_BYTES || walked >= LOAD_KEYS_MAX {
+                break ends_round;
+            }
+        };
+        keep_whole_loads(tiers, &mut planned);
+        let keys: Vec<&ValueName> = planned.iter().map(|(key, _)| key).collect();
+        let begun = begin(values, keeper, &keys).into_iter().zip(&planned);
+        let started = begun.filter_map(|(moving, (_, plan))| {
             Some(StartedMove {
                 value: LoadedValue {
                     moving: moving?,
@@ -201,6 +248,7 @@ impl<H: Default> Mover<H> {
         if ends_round {
             self.end_round(values, tiers, keeper);
         }
+        self.carried - carried_before
     }
 
     /// Ends a round of the walk: decides whether no move can make room any more, and sets
@@ -235,6 +283,7 @@ impl<H: Default> Mover<H> {
                 std::thread::sleep(ROOM_WAIT);
             }
         }
+        self.judge.end_round();
         self.was_wanted = false;
         self.carried_in_round = 0;
         self.round += 1;
@@ -269,7 +318,7 @@ impl<H: Default> Mover<H> {
         // From fast to slow, because values that one tier refuses join the load of a later one.
         for to in 0..tiers.count() {
             let mut outcomes = Vec::new();
-            let mut carry = Carry::new(values, tiers, to);
+            let mut carry = Carry::new(values, tiers, to, self.is_in_haste);
             let mut done = |object, has_moved| {
                 keeper.step();
                 outcomes.push((object, has_moved));
@@ -314,9 +363,9 @@ impl<H: Default> Mover<H> {
         if object.tier == 0 {
             self.carried_since = true;
             self.carried_in_round += object.bytes;
-            // Writers that wait may try again at once, before the round ends.
+            self.carried += object.bytes;
             self.rounds_in_vain = 0;
-            keeper.is_stuck.store(false, Ordering::Relaxed);
+            keeper.note_carried(object.bytes);
         }
     }
 
@@ -335,8 +384,13 @@ impl<H: Default> Mover<H> {
         values: &impl MovableValues,
         tiers: &Tiers,
         visited: &VisitedKey,
-        is_urgent: bool,
     ) -> Option<PlannedMove> {
+        if let ValuePosition::Place(place) = visited.at
+            && self.passes(tiers, place)
+        {
+            self.judge.skip_cold();
+            return None;
+        }
         let (from, bytes) = match visited.at {
             ValuePosition::Memory(bytes) => (0, bytes),
             ValuePosition::Place(place) => (place.tier(), mean_bytes(tiers.usage(place.tier()))),
@@ -350,13 +404,17 @@ impl<H: Default> Mover<H> {
         };
         // Before the limits of a move, so that a sparse block is emptied of all its values.
         if let ValuePosition::Place(place) = visited.at {
-            let rewrite = match is_urgent {
-                // A thread waits for room, and only sparse blocks free it. A newer dictionary can
-                // wait.
+            let rewrite = match self.is_in_haste || self.judge.deficit(0) > 0 {
+                // Values must leave the memory, and only sparse blocks free room for them. A better
+                // compression can wait.
                 true => tiers.is_sparse(place),
                 false => tiers.wants_rewrite(place),
             };
             if rewrite {
+                if self.judge.needs_each_visit() {
+                    // It may be put again in a later round, and stays in its tier anyway.
+                    let _ = self.judge.visit(&object);
+                }
                 return Some(PlannedMove {
                     object,
                     target: from,
@@ -463,6 +521,22 @@ impl<H: Default> Mover<H> {
         }
     }
 
+    /// Returns true if the walk may pass values without a visit.
+    fn may_skip(&self) -> bool {
+        // A policy that counts by itself would take a value that it misses for a removed one.
+        self.is_in_haste && !self.judge.needs_each_visit()
+    }
+
+    /// Returns true if the walk passes a cold value in haste: nothing must leave its tier, and
+    /// putting it again frees no room.
+    fn passes(&mut self, tiers: &Tiers, place: ColdPlace) -> bool {
+        if !self.may_skip() || self.judge.deficit(place.tier()) > 0 || tiers.is_sparse(place) {
+            return false;
+        }
+        self.cold_visits = self.cold_visits.wrapping_add(1);
+        !self.cold_visits.is_multiple_of(COLD_VISITS)
+    }
+
     fn refuse(&mut self, hash: u64, tier: usize) {
         let entry = RefusalEntry {
             hash: hash ^ tier as u64,
@@ -478,6 +552,22 @@ impl<H: Default> Mover<H> {
         let entry = self.refused.get(hash as usize % REFUSED_ENTRIES);
         entry
             .is_some_and(|entry| entry.hash == hash ^ tier as u64 && self.round < entry.until_round)
+    }
+}
+
+/// Leaves out the last planned moves that fill no block, if others fill one. The walk finds their
+/// values again.
+fn keep_whole_loads(tiers: &Tiers, planned: &mut Vec<(ValueName, PlannedMove)>) {
+    let (mut bytes, mut whole) = (0, 0);
+    for (number, (_, plan)) in planned.iter().enumerate() {
+        let value_bytes = plan.object.bytes as usize;
+        bytes += value_bytes;
+        if tiers.is_batch(plan.target, bytes, value_bytes) {
+            (bytes, whole) = (0, number + 1);
+        }
+    }
+    if whole > 0 {
+        planned.truncate(whole);
     }
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::cold::ColdTiers;
 use crate::place::ColdPlace;
+use crate::policy::{AdmSettings, LfuSettings};
 use crate::specification::Specification;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -309,4 +310,226 @@ fn who_brings_values_in_gives_way_and_goes_on_later() {
         turns += 1;
     }
     assert_eq!((turns, values.begun.load(Ordering::Relaxed)), (4, USES));
+}
+
+/// A store with every third value in memory at first, and the others in compressed memory.
+#[derive(Debug)]
+struct PartlyColdStore {
+    cold: ColdTiers,
+    warmth: Warmth,
+    /// The place of each value that is not in memory.
+    places: Mutex<Vec<Option<ColdPlace>>>,
+    /// Number of values that the walk has visited.
+    visits: AtomicU64,
+    /// Set while no move can begin.
+    is_busy: AtomicBool,
+    keeper: TierKeeper<usize>,
+}
+
+#[derive(Debug)]
+struct NumberedValue {
+    number: usize,
+    from: usize,
+    bytes: [u8; VALUE_BYTES],
+}
+
+impl MovingValue for NumberedValue {
+    fn value(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn from(&self) -> usize {
+        self.from
+    }
+}
+
+impl PartlyColdStore {
+    fn new(values: usize, choice: PolicyChoice) -> PartlyColdStore {
+        let tiers = ["memory=1mb", "compressed=16mb"].map(|tier| tier.parse::<Specification>());
+        let tiers = Arc::new(Tiers::open(&tiers.map(Result::unwrap)).unwrap());
+        let keeper = TierKeeper::with_policy(Some(&tiers), choice);
+        let cold = ColdTiers::new(Some(tiers));
+        let mut places = Vec::new();
+        while places.len() < values {
+            // Put in haste, so that the walk puts them again when there is time.
+            let block = cold.put_at_pace(1, &[&[7; VALUE_BYTES][..]; 4], true);
+            let block = block.unwrap();
+            for place in block {
+                if places.len() % 3 == 0 {
+                    places.push(None);
+                }
+                places.push(Some(place));
+            }
+        }
+        PartlyColdStore {
+            cold,
+            warmth: Warmth::default(),
+            places: Mutex::new(places),
+            visits: AtomicU64::new(0),
+            is_busy: AtomicBool::new(false),
+            keeper,
+        }
+    }
+
+    fn in_memory(&self) -> usize {
+        let places = self.places.lock();
+        places.iter().filter(|place| place.is_none()).count()
+    }
+
+    fn compressed_bytes(&self) -> u64 {
+        let usage = self.cold.tiers().and_then(|tiers| tiers.usage(1));
+        usage.unwrap().used_bytes
+    }
+}
+
+impl MovableValues for PartlyColdStore {
+    type Hand = usize;
+    type Moving = NumberedValue;
+
+    fn cold(&self) -> &ColdTiers {
+        &self.cold
+    }
+
+    fn warmth(&self) -> &Warmth {
+        &self.warmth
+    }
+
+    fn hash(&self, named: &ValueName) -> u64 {
+        (named.node + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn size(&self) -> StoreMemorySize {
+        StoreMemorySize {
+            bytes: (self.in_memory() * VALUE_BYTES) as u64,
+            keys: self.places.lock().len(),
+        }
+    }
+
+    fn frees(&self) -> bool {
+        false
+    }
+
+    fn uses(&self) -> u64 {
+        0
+    }
+
+    fn walk(&self, hand: &mut usize, count: usize, met: &mut Vec<VisitedKey>) -> bool {
+        let places = self.places.lock();
+        let end = places.len().min(*hand + count);
+        let visit = |number: usize| VisitedKey {
+            key: ValueName {
+                node: number as u64,
+                ..ValueName::default()
+            },
+            at: match places[number] {
+                Some(place) => ValuePosition::Place(place),
+                None => ValuePosition::Memory(VALUE_BYTES as u64),
+            },
+        };
+        met.extend((*hand..end).map(visit));
+        let visited = (end - *hand) as u64;
+        self.visits.fetch_add(visited, Ordering::Relaxed);
+        let is_end = end == places.len();
+        *hand = if is_end { 0 } else { end };
+        is_end
+    }
+
+    fn is_pinned(&self, _: &ValueName) -> bool {
+        false
+    }
+
+    fn begin(&self, keys: &[&ValueName]) -> Vec<Option<NumberedValue>> {
+        let places = self.places.lock();
+        let begin = |named: &&ValueName| {
+            if self.is_busy.load(Ordering::Relaxed) {
+                return None;
+            }
+            let number = named.node as usize;
+            Some(NumberedValue {
+                number,
+                from: places[number].map_or(0, ColdPlace::tier),
+                bytes: [7; VALUE_BYTES],
+            })
+        };
+        keys.iter().map(begin).collect()
+    }
+
+    fn publish(&self, moving: NumberedValue, place: Option<ColdPlace>) -> bool {
+        self.places.lock()[moving.number] = place;
+        true
+    }
+}
+
+/// The memory exceeds its capacity by about two values. A search for the coldest hundredth would
+/// visit about 70 keys for each value.
+#[test]
+fn room_is_made_after_few_visits_and_in_whole_blocks() {
+    let values = PartlyColdStore::new(3150, PolicyChoice::Adaptive);
+    let (before, bytes_before) = (values.in_memory(), values.compressed_bytes());
+    assert!(before * VALUE_BYTES > MEMORY_BYTES as usize, "{before}");
+    assert!(values.keeper.relieve(&values));
+    let moved = (before - values.in_memory()) as u64;
+    let visits = values.visits.load(Ordering::Relaxed);
+    assert!(moved >= 4 && visits <= 30 * moved, "{visits} for {moved}");
+    // A value alone in its block takes more than twice as much.
+    let bytes = values.compressed_bytes() - bytes_before;
+    assert!(bytes <= 30 * moved, "{bytes} bytes for {moved} values");
+    // The memory has room for a few more values, so the next one waits for nothing.
+    let spare = MEMORY_BYTES / SPARE_PART;
+    let used = (values.in_memory() * VALUE_BYTES) as u64;
+    assert!(used + spare <= MEMORY_BYTES, "{used}");
+    values.visits.store(0, Ordering::Relaxed);
+    assert!(values.keeper.relieve(&values));
+    assert_eq!(values.visits.load(Ordering::Relaxed), 0);
+}
+
+/// Lets clients use nine cold values of a store with ADM's policy, and lets the walk make ten
+/// rounds before the last use, for which they should come into memory. ADM's policy forgets a value
+/// that the walk misses twice, and its counter would begin again.
+fn use_cold_values_around_rounds(values: usize, is_urgent: bool) {
+    let settings = AdmSettings {
+        lfu: LfuSettings {
+            log_factor: 0,
+            decay_minutes: 0,
+        },
+        ..AdmSettings::default()
+    };
+    let interval = Duration::from_secs(1000);
+    let rounds = 10 * values as u64;
+    let used: Vec<usize> = (1..values).step_by(values / 27 * 3).take(9).collect();
+    let values = PartlyColdStore::new(values, PolicyChoice::Adm { settings, interval });
+    let tiers = values.cold.tiers().unwrap();
+    let use_each = |mover: &mut Mover<usize>| {
+        for &number in &used {
+            let place = values.places.lock()[number].unwrap();
+            let cold = &values.cold;
+            cold.note_use_of_node(0, b"", number as u64, place);
+        }
+        mover.bring_in(&values, tiers, &values.keeper);
+    };
+    let mut still = values.keeper.pause();
+    let mover = still.mover.as_mut().unwrap();
+    // The counter begins at 5, and each use raises it. A value moves once it is above 9.
+    for _ in 0..4 {
+        use_each(mover);
+    }
+    // Without haste, only moves that put values again are wanted. They never begin.
+    values.is_busy.store(!is_urgent, Ordering::Relaxed);
+    while values.visits.load(Ordering::Relaxed) < rounds {
+        mover.slice(&values, tiers, &values.keeper, is_urgent);
+    }
+    values.is_busy.store(false, Ordering::Relaxed);
+    let before = values.in_memory();
+    use_each(mover);
+    assert_eq!(values.in_memory(), before + used.len());
+}
+
+#[test]
+fn in_haste_the_walk_visits_each_value_for_a_policy_that_counts_by_itself() {
+    use_cold_values_around_rounds(3150, true);
+}
+
+#[test]
+fn values_to_put_again_are_visited_for_a_policy_that_counts_by_itself() {
+    use_cold_values_around_rounds(3000, false);
 }

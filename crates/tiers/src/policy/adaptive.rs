@@ -12,8 +12,13 @@ use std::time::Duration;
 
 /// Parts of its capacity above which a tier begins to demote objects, and below which it stops.
 /// *Assumed*: the room between is for values that are written while the walk continues.
-const HIGH: f64 = 0.99;
-const LOW: f64 = 0.98;
+pub(super) const HIGH: f64 = 0.99;
+pub(super) const LOW: f64 = 0.98;
+
+/// The part of a full tier from which objects are demoted in haste: the coldest of its bytes.
+/// *Assumed*: the walk then finds one in four of the objects that it visits there, and the next
+/// round of the walk begins before hotter ones are the coldest.
+const HASTY_PART: f64 = 0.25;
 
 /// Number of calls after which the marks are computed again.
 const CALLS_BETWEEN_MARKS: u32 = 1024;
@@ -41,6 +46,9 @@ const PERIODS_IN_HEAT: f64 = 1.5;
 ///   and back, and if there is room.
 /// - **Demotion.** A tier that is fuller than it should be demotes its coldest objects until it is
 ///   not. New and written objects have no heat, so a burst of writes demotes only itself.
+/// - **Haste.** While threads wait for room, a tier demotes any of the coldest quarter of its
+///   bytes, because a long search for the very coldest costs more than it gains. It demotes no more
+///   bytes than otherwise.
 /// - **No ping-pong.** An object that was just promoted stays for a round of the walk or two. Each
 ///   time that an object returns soon after it left doubles its margin.
 /// - **Slowly.** No more bytes move in a second than the budget allows.
@@ -61,6 +69,8 @@ pub struct Adaptive {
     calls: u32,
     /// Current rotation of the order of objects of equal heat.
     turn: u8,
+    /// Set while threads wait for room.
+    is_in_haste: bool,
     moves: PolicyMoveCounts,
 }
 
@@ -140,14 +150,8 @@ impl Adaptive {
             objects: 0,
             calls: 0,
             turn: 0,
+            is_in_haste: false,
             moves: PolicyMoveCounts::default(),
-        }
-    }
-
-    /// Sets the capacity of a tier, which changes with the compression ratio of its values.
-    pub fn set_capacity(&mut self, tier: usize, bytes: u64) {
-        if let Some(tier) = self.tiers.get_mut(tier) {
-            tier.capacity = bytes;
         }
     }
 
@@ -159,39 +163,25 @@ impl Adaptive {
         self
     }
 
-    /// Sets the number of objects, for a store that does not report each object that appears or
-    /// disappears.
-    pub fn set_objects(&mut self, objects: u64) {
-        self.objects = objects;
-    }
-
-    /// Sets the bytes of a tier, for a store that does not report each object.
-    pub fn set_bytes(&mut self, tier: usize, bytes: u64) {
-        if let Some(tier) = self.tiers.get_mut(tier) {
-            tier.histogram.set_bytes(bytes);
-        }
-    }
-
     /// Returns the bytes in a tier, as they were reported.
     pub fn bytes(&self, tier: usize) -> u64 {
         self.tiers.get(tier).map_or(0, |tier| tier.histogram.bytes)
-    }
-
-    /// Returns the current marks. A store whose threads share the policy under a lock checks a copy
-    /// first: most used objects have no reason to move.
-    pub fn cuts(&self) -> HeatMarks {
-        self.cuts
-    }
-
-    /// Returns the moves so far.
-    pub fn moves(&self) -> PolicyMoveCounts {
-        self.moves
     }
 
     fn count_call(&mut self) {
         self.calls += 1;
         if self.calls >= CALLS_BETWEEN_MARKS {
             // Marks move slowly, and to compute them visits each heat of each tier.
+            self.set_marks();
+        }
+    }
+
+    /// Counts an object of the walk, and ends the round after the last one.
+    fn count_visit(&mut self) {
+        self.met += 1;
+        if self.met >= self.objects {
+            self.met = 0;
+            self.round = self.round.wrapping_add(1);
             self.set_marks();
         }
     }
@@ -212,7 +202,7 @@ impl Adaptive {
             self.cuts.set(upper, mark);
         }
         for (number, tier) in self.tiers.iter_mut().enumerate() {
-            tier.set_out(self.cuts.outward(number), self.turn);
+            tier.set_out(self.cuts.outward(number), self.turn, self.is_in_haste);
         }
     }
 
@@ -242,10 +232,15 @@ impl Tier {
     }
 
     /// Selects the objects to demote: the coldest ones, and all that do not belong here.
-    fn set_out(&mut self, mark: f32, turn: u8) {
+    fn set_out(&mut self, mark: f32, turn: u8, is_in_haste: bool) {
         let deficit = self.deficit();
         // Twice as many bytes as are needed, so that half a walk finds enough of them.
-        let needed = || mark_below(|level| self.histogram.at(level), 2.0 * deficit as f64);
+        let enough = 2.0 * deficit as f64;
+        let bytes = match is_in_haste {
+            true => enough.max(self.histogram.bytes as f64 * HASTY_PART),
+            false => enough,
+        };
+        let needed = || mark_below(|level| self.histogram.at(level), bytes);
         self.out = (deficit > 0).then(|| Out {
             mark,
             needed: needed(),
@@ -303,14 +298,14 @@ impl TieringPolicy for Adaptive {
         Some(step)
     }
 
+    fn might_promote(&mut self, object: &PolicyObject) -> bool {
+        // The least margin, because `used` knows the bytes and the earlier moves.
+        self.cuts.inward(object, 0).is_some()
+    }
+
     fn visit(&mut self, object: &PolicyObject) -> Option<TierMove> {
         self.count_call();
-        self.met += 1;
-        if self.met >= self.objects {
-            self.met = 0;
-            self.round = self.round.wrapping_add(1);
-            self.set_marks();
-        }
+        self.count_visit();
         let last = self.tiers.len().saturating_sub(1);
         let tier = self.tiers.get_mut(object.tier)?;
         tier.histogram.sample(object.heat, object.bytes);
@@ -319,7 +314,7 @@ impl TieringPolicy for Adaptive {
             return None;
         }
         if tier.out.is_none() {
-            tier.set_out(self.cuts.outward(object.tier), self.turn);
+            tier.set_out(self.cuts.outward(object.tier), self.turn, self.is_in_haste);
         }
         let out = tier.out?;
         let over_full = tier.histogram.bytes > tier.capacity;
@@ -425,5 +420,49 @@ impl TieringPolicy for Adaptive {
 
     fn passed(&mut self, now: Duration) {
         self.budget.passed(now);
+    }
+
+    fn set_capacity(&mut self, tier: usize, bytes: u64) {
+        if let Some(tier) = self.tiers.get_mut(tier) {
+            tier.capacity = bytes;
+        }
+    }
+
+    fn set_bytes(&mut self, tier: usize, bytes: u64) {
+        if let Some(tier) = self.tiers.get_mut(tier) {
+            tier.histogram.set_bytes(bytes);
+        }
+    }
+
+    fn set_objects(&mut self, objects: u64) {
+        self.objects = objects;
+    }
+
+    fn set_haste(&mut self, is_in_haste: bool) {
+        if self.is_in_haste != is_in_haste {
+            self.is_in_haste = is_in_haste;
+            self.set_marks();
+        }
+    }
+
+    fn needs_each_visit(&self) -> bool {
+        // The heat of an object is kept by the store, and its distribution is a sample.
+        false
+    }
+
+    fn skipped(&mut self) {
+        self.count_visit();
+    }
+
+    fn is_learning(&self) -> bool {
+        self.pace.is_learning()
+    }
+
+    fn set_uses_counted(&mut self, uses: u16) {
+        self.cuts.count_as(uses);
+    }
+
+    fn moves(&self) -> PolicyMoveCounts {
+        self.moves
     }
 }

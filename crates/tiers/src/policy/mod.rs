@@ -28,6 +28,11 @@
 //! store keeps the heat of its objects by their hashes, in a few bytes each, or in the objects; a
 //! policy only gets the level. `Adm` needs no heat, because it counts itself.
 //!
+//! A store that does not report each object sets the [bytes](TieringPolicy::set_bytes),
+//! [capacity](TieringPolicy::set_capacity) and [number of objects](TieringPolicy::set_objects)
+//! instead, and tells when the walk [ends a round](TieringPolicy::walked). While threads wait for
+//! room, it sets [haste](TieringPolicy::set_haste), in which the walk may skip objects.
+//!
 //! [`HotnessTable`]: https://docs.rs/nearfield-hotness
 
 mod adaptive;
@@ -35,6 +40,7 @@ mod adm;
 mod budget;
 mod costs;
 mod cuts;
+mod fast_room;
 mod histogram;
 mod lfu;
 mod pace;
@@ -45,11 +51,36 @@ pub use adaptive::{Adaptive, PolicyMoveCounts};
 pub use adm::{Adm, AdmSettings};
 pub use budget::Budget;
 pub use costs::{ObjectTimeCost, PairCosts};
-pub use cuts::HeatMarks;
 pub use lfu::{LFU_INITIAL, Lfu, LfuSettings, XorshiftGenerator};
 pub use simulation::{PolicySimulation, SimulatedUseOutcome};
 
+use std::fmt::Debug;
 use std::time::Duration;
+
+/// The policy that a store moves its values by.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum PolicyChoice {
+    /// [`Adaptive`].
+    #[default]
+    Adaptive,
+    /// [`Adm`], for two tiers.
+    Adm {
+        /// The parameters.
+        settings: AdmSettings,
+        /// The time between two walks over the fast tier.
+        interval: Duration,
+    },
+}
+
+impl PolicyChoice {
+    /// Returns the name of the policy.
+    pub fn name(&self) -> &'static str {
+        match self {
+            PolicyChoice::Adaptive => "adaptive",
+            PolicyChoice::Adm { .. } => "adm",
+        }
+    }
+}
 
 /// The current state of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,9 +119,24 @@ impl TierMove {
 }
 
 /// The decision of which objects move. See the [module](self) for the order of the calls.
-pub trait TieringPolicy {
+pub trait TieringPolicy: Debug {
     /// Notes a use of an object. Returns a move if it should be promoted now.
     fn used(&mut self, object: &PolicyObject, by: ObjectUse) -> Option<TierMove>;
+
+    /// Returns true if a use of an object of a slower tier might promote it. A store that must read
+    /// an object to know its bytes asks this first, with bytes that are an estimate, and calls
+    /// [`used`](TieringPolicy::used) only if it is true.
+    fn might_promote(&mut self, _object: &PolicyObject) -> bool {
+        true
+    }
+
+    /// Returns true if the policy counts the uses of objects in the fastest tier by itself.
+    fn counts_each_use(&self) -> bool {
+        false
+    }
+
+    /// Notes uses of an object in the fastest tier, in a store that knows only its hash.
+    fn used_in_fastest(&mut self, _hash: u64, _uses: u32) {}
 
     /// Notes that the walk visits an object. Returns a move if it should be demoted now.
     fn visit(&mut self, object: &PolicyObject) -> Option<TierMove>;
@@ -136,4 +182,52 @@ pub trait TieringPolicy {
 
     /// Notes the time since the store began.
     fn passed(&mut self, now: Duration);
+
+    /// Returns the time in which the walk should visit all objects; `None` if it follows the
+    /// [uses](TieringPolicy::period_uses).
+    fn walk_interval(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Notes that the walk has visited all objects of all tiers once more.
+    fn walked(&mut self) {}
+
+    /// Sets the capacity of a tier in bytes, which changes with the compression ratio of its
+    /// values.
+    fn set_capacity(&mut self, _tier: usize, _bytes: u64) {}
+
+    /// Sets the bytes of a tier, for a store that does not report each object.
+    fn set_bytes(&mut self, _tier: usize, _bytes: u64) {}
+
+    /// Sets the number of objects, for a store that does not report each object that appears or
+    /// disappears.
+    fn set_objects(&mut self, _objects: u64) {}
+
+    /// Sets if threads wait for room, so that a short search for objects to demote matters more
+    /// than the best choice.
+    fn set_haste(&mut self, _is_in_haste: bool) {}
+
+    /// Returns true if the walk must visit each object in each round, also in haste.
+    fn needs_each_visit(&self) -> bool {
+        true
+    }
+
+    /// Notes that the walk skips an object in haste: nothing must leave its tier, and its heat is
+    /// not known. A policy that [needs each visit](TieringPolicy::needs_each_visit) gets no call.
+    fn skipped(&mut self) {}
+
+    /// Returns true while the heats of objects are not known well. A store that reports only some
+    /// uses should report all of them meanwhile.
+    fn is_learning(&self) -> bool {
+        false
+    }
+
+    /// Sets the number of uses that each use in the heat stands for, whenever the store begins to
+    /// sample more or less.
+    fn set_uses_counted(&mut self, _uses: u16) {}
+
+    /// Returns the moves so far, of a policy that counts them.
+    fn moves(&self) -> PolicyMoveCounts {
+        PolicyMoveCounts::default()
+    }
 }

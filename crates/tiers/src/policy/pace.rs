@@ -5,6 +5,9 @@
 /// cost.
 const USES_MIN: u64 = 4;
 const USES_MAX: u64 = 64;
+/// Number of uses per object in a period from which the heats are known. *Assumed*: by then each
+/// object was used a dozen times, and its heat no longer depends on a few of them.
+const USES_KNOWN: u64 = 4 * USES_MIN;
 /// Number of uses over which the share that the fastest tier serves is computed.
 const CHUNK_MIN: u64 = 4096;
 /// Weight of each chunk in the usual share.
@@ -51,6 +54,11 @@ impl HeatPeriod {
         }
     }
 
+    /// Returns true while the heats are not known well, in the first periods and after a change.
+    pub(super) fn is_learning(&self) -> bool {
+        self.forget > 0 || self.uses_each < USES_KNOWN
+    }
+
     pub(super) fn aged(&mut self) {
         match self.forget {
             0 => self.uses_each = (self.uses_each * 2).min(USES_MAX),
@@ -93,7 +101,8 @@ mod tests {
     fn the_period_grows_until_the_share_falls() {
         let mut pace = HeatPeriod::new();
         assert_eq!(pace.period_uses(100), 400);
-        for _ in 0..10 {
+        for period in 0..10 {
+            assert_eq!(pace.is_learning(), period < 2);
             pace.served(900, 1000, 100);
             pace.aged();
         }
@@ -101,7 +110,9 @@ mod tests {
         // A slightly smaller share is chance.
         (0..100).for_each(|_| pace.served(800, 1000, 100));
         assert_eq!(pace.period_uses(100), 6400);
+        assert!(!pace.is_learning());
         (0..20).for_each(|_| pace.served(300, 1000, 100));
+        assert!(pace.is_learning());
         assert_eq!(pace.period_uses(100), 1);
         (0..FORGOTTEN).for_each(|_| pace.aged());
         assert_eq!(pace.period_uses(100), 400);

@@ -30,6 +30,8 @@ fn all_tables_are_printed_and_written() {
         "2",
         "--depth",
         "4",
+        "--writes",
+        "0.4",
         "--json",
         path,
     ]);
@@ -44,8 +46,24 @@ fn all_tables_are_printed_and_written() {
         let rows = report[table].as_array().expect("rows");
         assert_eq!(rows.len(), 1, "{table}");
         let name = rows[0]["values"].as_str().expect("a name");
-        assert_eq!(printed.matches(name).count(), tables.len(), "{printed}");
+        // The table of writes is another one.
+        assert_eq!(printed.matches(name).count(), tables.len() + 1, "{printed}");
     }
+    let writes = report["writes"].as_array().expect("rows");
+    let names: Vec<&str> = writes.iter().filter_map(|it| it["tier"].as_str()).collect();
+    assert_eq!(names, ["compressed", "file"]);
+    for row in writes {
+        assert_eq!(row["windows"].as_array().map(Vec::len), Some(8), "{row}");
+        for number in ["cpu_ratio", "rate_ratio", "drift"] {
+            assert!(row[number].as_f64() > Some(0.0), "{number}: {row}");
+        }
+        assert!(
+            row["steady"]["tiered"]["kops"].as_f64() > Some(0.0),
+            "{row}"
+        );
+    }
+    // Values were in the tier. Beside its dictionaries they are few here.
+    assert!(writes[0]["steady"]["compression"].as_f64() > Some(0.0));
     assert!(report["compressed"][0]["ratio"].as_f64() > Some(1.0));
     assert!(report["files"][0]["rate_ratio"].as_f64() > Some(0.0));
 }
@@ -54,6 +72,7 @@ fn all_tables_are_printed_and_written() {
 fn bad_flags_are_refused() {
     for (arguments, code, named) in [
         (&["--depth", "0"][..], 2, "--depth"),
+        (&["--writes", "long"][..], 2, "--writes"),
         (&["--values", "/no/such/file"][..], 1, "/no/such/file"),
         (&["--folder", "/no/such/folder"][..], 1, "/no/such/folder"),
     ] {

@@ -172,3 +172,28 @@ fn errors_name_the_wrong_line_or_parameter() {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(error.contains("hbm2-paper"), "{error}");
 }
+
+#[test]
+fn accesses_to_objects_of_a_tier_are_replayed_through_caches() {
+    let folder = DramTestFolder::new("objects");
+    let trace = b"a 0 640 0 640 READ 0\na 0 640 0 640 READ 1000000\nb 1 64 0 64 READ 2000000\n";
+    let trace = folder.file("objects.trace", trace);
+    let replayed = |arguments: &[&str]| json(&[&["--preset", "hbm2"], arguments].concat(), &trace);
+    let reads = |arguments: &[&str]| replayed(arguments)["requests"]["reads"].as_u64();
+    assert_eq!(reads(&["--tier", "0"]), Some(20));
+    assert_eq!(reads(&["--tier", "1"]), Some(1));
+    // The second read of the object finds it in the first level.
+    assert_eq!(reads(&["--tier", "0", "--caches"]), Some(10));
+    let cached = replayed(&["--tier", "0", "--caches"]);
+    let hits = cached["cache_hits"][0].as_f64().expect("a share");
+    assert!((hits - 10.0 / 21.0).abs() < 1e-9, "{hits}");
+    assert!(replayed(&["--tier", "0"])["cache_hits"].is_null());
+    // A trace of objects is none of addresses, and caches are for objects.
+    let output = dram(&["--preset", "hbm2"], &trace);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("line 1 of the trace"));
+    assert!(
+        !dram(&["--preset", "hbm2", "--caches"], &trace)
+            .status
+            .success()
+    );
+}

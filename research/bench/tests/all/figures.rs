@@ -93,6 +93,9 @@ fn unknown_figures_and_bad_flags_are_refused() {
         (&["chime", "--modules", "64"][..], "--modules is 64"),
         (&["chime", "--text", "a.txt"][..], "--text is a.txt"),
         (&["radar", "--modules", "5"][..], "--modules is 5"),
+        (&["chime", "--capacity", "65"][..], "--capacity is 65"),
+        (&["adm", "--capacity", "200"][..], "--capacity is 200"),
+        (&["pulse", "--threshold-in", "6"][..], "--threshold-in is 6"),
         (
             &["chime", "--json", "/no/such/folder/a.json"][..],
             "/no/such/folder",

@@ -2,6 +2,7 @@
 //!
 //! One program has all modules, so that generic code is compiled once.
 
+mod adm_commands;
 mod bench;
 mod bench_pim;
 mod bench_tiers;

@@ -27,6 +27,7 @@ mod device;
 mod error;
 mod gaps;
 mod latencies;
+pub(crate) mod lines;
 mod map;
 mod memory;
 mod parameters;

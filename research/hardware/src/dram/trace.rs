@@ -1,7 +1,8 @@
 //! Traces of memory requests: one line of text each.
 
 use super::DramError;
-use std::io::{BufRead, Read};
+use super::lines::{TraceLines, hexadecimal};
+use std::io::BufRead;
 
 /// The kind of access to a line of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,89 +43,43 @@ pub struct DramRequest {
 /// ```
 #[derive(Debug)]
 pub struct DramTrace<R> {
-    reader: R,
-    buffer: Vec<u8>,
-    line: u64,
+    lines: TraceLines<R>,
     failed: bool,
 }
-
-/// The maximum length of a line in bytes; an address, an access and a time take at most 45.
-const LINE_MAX: u64 = 256;
-
-/// The number of characters of a wrong field that an error shows.
-const SHOWN: usize = 40;
 
 impl<R: BufRead> DramTrace<R> {
     /// Creates a reader of the requests of `reader`.
     pub fn new(reader: R) -> DramTrace<R> {
         DramTrace {
-            reader,
-            buffer: Vec::new(),
-            line: 0,
+            lines: TraceLines::new(reader),
             failed: false,
         }
     }
 
     /// Returns the number of the line that was read last, from 1; 0 before the first.
     pub fn line(&self) -> u64 {
-        self.line
+        self.lines.line()
     }
 
     fn read(&mut self) -> Option<Result<DramRequest, DramError>> {
-        loop {
-            self.buffer.clear();
-            self.line += 1;
-            // A file without line ends must not fill the memory.
-            let mut limited = self.reader.by_ref().take(LINE_MAX);
-            match limited.read_until(b'\n', &mut self.buffer) {
-                Ok(0) => return None,
-                Ok(read) if read as u64 == LINE_MAX && !self.buffer.ends_with(b"\n") => {
-                    let reason = "begins a line of more than 255 bytes";
-                    return Some(Err(self.wrong("text", &self.buffer, reason)));
-                }
-                Ok(_) if self.buffer.trim_ascii().is_empty() => {}
-                Ok(_) => return Some(self.parse()),
-                Err(source) => {
-                    let line = self.line;
-                    return Some(Err(DramError::Unreadable { line, source }));
-                }
-            }
-        }
+        let read = self.lines.read()?;
+        Some(read.and_then(|()| self.parse()))
     }
 
     fn parse(&self) -> Result<DramRequest, DramError> {
-        let mut words = self.buffer.split(u8::is_ascii_whitespace);
-        let mut next = || words.find(|word| !word.is_empty()).unwrap_or_default();
+        let lines = &self.lines;
+        let mut words = lines.words();
+        let mut next = || words.next().unwrap_or_default();
         // A fourth word is read only to refuse it.
         let (address, access, picoseconds, rest) = (next(), next(), next(), next());
         let request = DramRequest {
             address: hexadecimal(address)
-                .map_err(|reason| self.wrong("address", address, reason))?,
-            access: match access {
-                b"READ" => DramAccess::Read,
-                b"WRITE" => DramAccess::Write,
-                _ => return Err(self.wrong("access", access, "is neither READ nor WRITE")),
-            },
-            picoseconds: decimal(picoseconds)
-                .map_err(|reason| self.wrong("time", picoseconds, reason))?,
+                .map_err(|reason| lines.wrong("address", address, reason))?,
+            access: lines.access(access)?,
+            picoseconds: lines.picoseconds(picoseconds)?,
         };
-        match rest {
-            [] => Ok(request),
-            _ => Err(self.wrong("text", rest, "follows the time, where the line should end")),
-        }
-    }
-
-    fn wrong(&self, field: &'static str, found: &[u8], reason: &'static str) -> DramError {
-        let mut found = String::from_utf8_lossy(found).into_owned();
-        if found.chars().count() > SHOWN {
-            found = found.chars().take(SHOWN).chain(['…']).collect();
-        }
-        DramError::BadLine {
-            line: self.line,
-            field,
-            found,
-            reason,
-        }
+        lines.ends(rest)?;
+        Ok(request)
     }
 }
 
@@ -139,43 +94,6 @@ impl<R: BufRead> Iterator for DramTrace<R> {
         self.failed = matches!(request, Some(Err(_)));
         request
     }
-}
-
-fn hexadecimal(word: &[u8]) -> Result<u64, &'static str> {
-    let digits = word.strip_prefix(b"0x").or(word.strip_prefix(b"0X"));
-    number(digits.unwrap_or(word), 16).map_err(|reason| match reason {
-        TraceNumberError::Digits => "is not a hexadecimal number such as 0x7f00",
-        TraceNumberError::Large => "is larger than 64 bits",
-    })
-}
-
-fn decimal(word: &[u8]) -> Result<u64, &'static str> {
-    number(word, 10).map_err(|reason| match reason {
-        TraceNumberError::Digits => "is not a whole number of picoseconds",
-        TraceNumberError::Large => "is larger than 64 bits",
-    })
-}
-
-enum TraceNumberError {
-    Digits,
-    Large,
-}
-
-fn number(digits: &[u8], base: u32) -> Result<u64, TraceNumberError> {
-    if digits.is_empty() {
-        return Err(TraceNumberError::Digits);
-    }
-    digits.iter().try_fold(0_u64, |value, &digit| {
-        let digit = char::from(digit)
-            .to_digit(base)
-            .ok_or(TraceNumberError::Digits)?;
-        let value = value
-            .checked_mul(u64::from(base))
-            .ok_or(TraceNumberError::Large)?;
-        value
-            .checked_add(u64::from(digit))
-            .ok_or(TraceNumberError::Large)
-    })
 }
 
 #[cfg(test)]

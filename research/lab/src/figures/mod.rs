@@ -26,7 +26,7 @@ mod show;
 #[cfg(test)]
 mod tests;
 
-pub use adm::AdmScale;
+pub use adm::{AdmCommands, AdmScale};
 pub use chime::ChimeScale;
 pub use dcart::DcartScale;
 pub use job::PointError;

@@ -241,6 +241,32 @@ fn pinned_figures_show_a_constant_that_has_changed() {
     assert_eq!(differences.iter().filter(same_name).count(), 2, "{changed}");
 }
 
+/// The pinned runs of tiers are long enough that policies act: if these move nothing, each claim
+/// about one has another number.
+#[test]
+fn pinned_figures_of_tiers_show_policies_that_move_nothing() {
+    let idle = AdmScale::tiny().with_idle_policies();
+    let figures: Vec<&'static str> = idle.titles().iter().map(|title| title.name).collect();
+    let run = PinnedRuns {
+        jobs: idle.jobs(&figures),
+        paper: Box::new(idle),
+        has_points: false,
+    };
+    let found = lines(vec![run]);
+    let pinned = pinned();
+    let of_adm = pinned.iter().filter(|line| line.starts_with("ADM | "));
+    let same: Vec<&str> = of_adm
+        .filter(|line| found.contains(line))
+        .map(|line| name(line))
+        .collect();
+    // First come needs no policy.
+    let of_first_come = [
+        "ADM | claim adm.size.first-come",
+        "ADM | claim adm.large.size.first-come",
+    ];
+    assert_eq!(same, of_first_come, "{found:#?}");
+}
+
 #[test]
 fn lines_that_come_or_go_or_change_are_reported() {
     let lines = |all: &[&str]| all.iter().map(|&line| line.to_owned()).collect::<Vec<_>>();

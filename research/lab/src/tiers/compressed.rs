@@ -215,6 +215,7 @@ mod tests {
             folder: std::env::temp_dir(),
             file_bytes: 0,
             depth: 1,
+            writing: Duration::ZERO,
         };
         let row = compressed(&plan, &values, &Interrupt::default()).unwrap();
         let read = row.detail;

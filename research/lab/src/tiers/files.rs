@@ -362,6 +362,7 @@ mod tests {
             folder: folder.path().to_owned(),
             file_bytes: 4 << 20,
             depth: 4,
+            writing: Duration::ZERO,
         };
         let row = files(&plan, &values, &Interrupt::default()).unwrap();
         let read = row.detail;
@@ -382,6 +383,7 @@ mod tests {
                 folder: folder.path().to_owned(),
                 file_bytes,
                 depth: 1,
+                writing: Duration::ZERO,
             };
             let refused = files(&plan, &values, &Interrupt::default());
             assert!(matches!(refused, Err(TiersError::NoValues)), "{refused:?}");

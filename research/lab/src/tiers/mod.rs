@@ -8,7 +8,7 @@ mod values;
 
 pub use compressed::{ColdRead, compressed};
 pub use files::{DiskRead, files};
-pub use served::{ColdServed, HotServed, cold, hot};
+pub use served::{ColdServed, HotServed, OverflowTier, SustainedWrites, cold, hot, writes};
 pub use values::ValueCorpus;
 
 use crate::error::LabError;
@@ -31,6 +31,8 @@ pub struct TiersBenchPlan {
     pub file_bytes: u64,
     /// Number of reads of the disk in flight.
     pub depth: usize,
+    /// Time for which values are written beyond memory.
+    pub writing: Duration,
 }
 
 /// Reason why tiers cannot be measured.

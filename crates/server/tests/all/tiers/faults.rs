@@ -11,6 +11,7 @@ use nearfield_server_testkit::faulty_tier::{FaultyTierDisk, TierFaults};
 use nearfield_tiers::TierReadRing;
 use nearfield_tiers::disk::TierDisk;
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// A server with small tiers, with files on a disk that fails on request, and a client.
@@ -525,6 +526,100 @@ fn clients_go_on_while_the_disk_hangs_and_those_that_need_room_are_refused() {
     at.set(TierFaults::default());
     eventually("writes are accepted again", || is_ok(set(kept)));
     for number in 0..=kept {
+        let found = at.run(&[b"GET", &name(number)]);
+        assert_eq!(found, RespReplyValue::Bulk(noise(number, 1000)));
+    }
+    check(&at.server).unwrap();
+}
+
+/// The server has one thread. It would wait for the disk with the client that needs room.
+#[test]
+fn a_disk_that_hangs_in_a_write_stops_no_client_that_needs_no_room() {
+    let at = FaultyTierServer::new(1);
+    let set = |connection: &mut TestkitConnection, number: u64| {
+        let words: [&[u8]; 3] = [b"SET", &name(number), &noise(number, 1000)];
+        connection.command(&words).unwrap()
+    };
+    let is_ok = |reply: &RespReplyValue| *reply == RespReplyValue::simple("OK");
+    let (mut writer, mut other) = (at.server.connect(), at.server.connect());
+    at.run(&[b"SET", b"hot", b"value"]);
+    let mut kept = 0;
+    while at.server.server.keyspace.cold.tiers().unwrap().values(2) <= 1000 {
+        assert!(is_ok(&set(&mut writer, kept)));
+        kept += 1;
+        assert!(kept < 10_000, "no value is written to the file");
+    }
+    at.set(TierFaults {
+        hangs: true,
+        ..TierFaults::default()
+    });
+    let (mut longest, mut served) = (Duration::ZERO, 0);
+    let first = kept;
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            let refused = loop {
+                match set(&mut writer, kept) {
+                    RespReplyValue::Error(text) => break String::from_utf8(text).unwrap(),
+                    reply => assert!(is_ok(&reply)),
+                }
+                kept += 1;
+                assert!(kept < 10_000, "the tier takes more than the memory has");
+            };
+            refused
+        });
+        while !writing.is_finished() {
+            let began = Instant::now();
+            let found = other.command(&[b"GET", b"hot"]).unwrap();
+            assert_eq!(found, RespReplyValue::Bulk(b"value".to_vec()));
+            let deleted = other.command(&[b"DEL", b"absent"]).unwrap();
+            assert_eq!(deleted, RespReplyValue::Integer(0));
+            longest = longest.max(began.elapsed());
+            served += 1;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let refused = writing.join().unwrap();
+        assert!(refused.starts_with("OOM"), "{refused}");
+    });
+    // The client that needs room has waited for seconds.
+    assert!(kept > first && served > 100, "{served} commands");
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
+    at.set(TierFaults::default());
+    eventually("writes are accepted again", || {
+        is_ok(&set(&mut at.connection.borrow_mut(), kept))
+    });
+    for number in 0..=kept {
+        let found = at.run(&[b"GET", &name(number)]);
+        assert_eq!(found, RespReplyValue::Bulk(noise(number, 1000)));
+    }
+    check(&at.server).unwrap();
+}
+
+/// A disk that hangs for less than the patience is only slow.
+#[test]
+fn clients_that_need_room_wait_for_a_slow_disk_and_are_not_refused() {
+    let at = FaultyTierServer::new(1);
+    let disk = at.disk.clone();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Bounded, so that a failure of the other thread ends the test.
+            for _ in 0..300 {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                for hangs in [true, false] {
+                    disk.faults.lock().hangs = hangs;
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            }
+        });
+        for number in 0..3000 {
+            let reply = at.run(&[b"SET", &name(number), &noise(number, 1000)]);
+            assert_eq!(reply, RespReplyValue::simple("OK"), "{number}");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    for number in 0..3000 {
         let found = at.run(&[b"GET", &name(number)]);
         assert_eq!(found, RespReplyValue::Bulk(noise(number, 1000)));
     }

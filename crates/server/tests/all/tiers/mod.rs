@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod accounts;
+mod adm;
 mod faults;
 mod fields;
 mod nodes;

@@ -85,3 +85,10 @@ impl Type {
         (begin, (begin + each).min(self.bytes(value)))
     }
 }
+
+/// Returns the part of a value that an element holds: the first byte, and the one after the last.
+pub(super) fn content(value: u64, number: u64) -> (u64, u64) {
+    let begin = number * ELEMENT;
+    debug_assert!(begin < value, "element {number} of {value} bytes");
+    (begin, (begin + ELEMENT).min(value))
+}

@@ -9,7 +9,8 @@ pub(super) fn description(scale: &AdmScale) -> String {
     let mut text = format!(
         "{} objects and {} requests in place of 100,000 and 10,000,000; keys by a \
          normal distribution of deviation {:.1} %; the fast memory has room for {:.0} % of the \
-         bytes; ADM walks after {} requests for each object; seed {}\n\
+         bytes; ADM walks after {} requests for each object, with thresholds {} and {}; our policy \
+         moves at most {} bytes in a second for each object; seed {}\n\
          All of it is modelled: policies on objects without contents, and models of memory, which \
          execute about {} lines of each run, in windows over all of it. Latencies and energies \
          are those of these lines, copies included; energy is that of column accesses unless \
@@ -19,6 +20,9 @@ pub(super) fn description(scale: &AdmScale) -> String {
         scale.deviation * 100.0,
         scale.capacity * 100.0,
         ADM_INTERVAL,
+        scale.threshold_in,
+        scale.threshold_out,
+        scale.our_bytes_per_second,
         scale.seed,
         grouped(scale.lines),
     );

@@ -14,16 +14,16 @@ use crate::report::NumberOrigin;
 const SHARED: [&str; 8] = ["6a", "6b", "6c", "6d", "8", "9", "memories", "moved"];
 
 /// The name of a latency or energy, and its value in a cost.
-type Part = (&'static str, fn(&HybridCost) -> f64);
+pub(super) type Part = (&'static str, fn(&HybridCost) -> f64);
 
-const LATENCY: Part = ("latency", |cost| cost.latency_ns);
+pub(super) const LATENCY: Part = ("latency", |cost| cost.latency_ns);
 const READS: Part = ("read energy", |cost| cost.read_uj);
-const WRITES: Part = ("write energy", |cost| cost.write_uj);
+pub(super) const WRITES: Part = ("write energy", |cost| cost.write_uj);
 const DYNAMIC: Part = ("dynamic energy", |cost| cost.dynamic_uj);
 const TOTAL: Part = ("total energy", |cost| cost.total_uj);
 
-/// The outcomes of all placements under a load.
-type Outcomes = Vec<(AdmPlacement, PlacementOutcome)>;
+/// The outcomes of placements under a load.
+pub(super) type Outcomes = Vec<(AdmPlacement, PlacementOutcome)>;
 
 fn job(
     figures: Vec<&'static str>,
@@ -31,9 +31,20 @@ fn job(
     load: AdmWorkload,
     rows: impl Fn(&AdmWorkload, &Outcomes) -> Vec<Row> + Send + 'static,
 ) -> FigureJob {
-    let mut job = FigureJob::new("", &title, AdmPlacement::ALL.len(), move |run| {
+    job_of(&AdmPlacement::ALL, figures, title, load, rows)
+}
+
+/// Creates a job that plays a load on some placements.
+pub(super) fn job_of(
+    placements: &'static [AdmPlacement],
+    figures: Vec<&'static str>,
+    title: String,
+    load: AdmWorkload,
+    rows: impl Fn(&AdmWorkload, &Outcomes) -> Vec<Row> + Send + 'static,
+) -> FigureJob {
+    let mut job = FigureJob::new("", &title, placements.len(), move |run| {
         let mut outcomes = Vec::new();
-        for placement in AdmPlacement::ALL {
+        for &placement in placements {
             outcomes.push((placement, play(&load, placement, run.interrupt)?));
             run.end_phase();
         }
@@ -70,22 +81,26 @@ pub(super) fn jobs(scale: &AdmScale, figures: &[&'static str]) -> Vec<FigureJob>
     jobs
 }
 
-fn row(figure: &str, placement: AdmPlacement, x: Quantity, y: Quantity) -> Row {
+pub(super) fn row(figure: &str, placement: AdmPlacement, x: Quantity, y: Quantity) -> Row {
     let mut row = Row::counted(figure, placement.name(), x, y);
     row.kind = NumberOrigin::Modelled;
     row
 }
 
-fn bench_axis(bench: AdmBench) -> Quantity {
+pub(super) fn bench_axis(bench: AdmBench) -> Quantity {
     Quantity::new("bench", "", f64::from(bench.number))
 }
 
-fn percent(name: &str, share: f64) -> Quantity {
+pub(super) fn percent(name: &str, share: f64) -> Quantity {
     Quantity::new(name, "%", 100.0 * share)
 }
 
 /// Returns a cost of each placement, relative to that of the placement with everything in DRAM.
-fn of_dram(outcomes: &Outcomes, variant: usize, part: Part) -> Vec<(AdmPlacement, Quantity)> {
+pub(super) fn of_dram(
+    outcomes: &Outcomes,
+    variant: usize,
+    part: Part,
+) -> Vec<(AdmPlacement, Quantity)> {
     let cost = |outcome: &PlacementOutcome| outcome.costs.get(variant).map_or(0.0, part.1);
     let dram = outcomes
         .iter()

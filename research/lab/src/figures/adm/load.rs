@@ -14,6 +14,8 @@ pub(super) struct AdmWorkload {
     pub capacity: u64,
     /// Number of requests after which the hot set moves by two deviations.
     pub moves_after: Option<usize>,
+    /// True if a set writes the whole value also of lists, sorted sets and hashes.
+    pub sets_whole: bool,
     pub scale: AdmScale,
 }
 
@@ -38,6 +40,7 @@ impl AdmWorkload {
             kind,
             capacity: 0,
             moves_after: None,
+            sets_whole: kind == Type::String,
             scale: scale.clone(),
         };
         load.capacity = load.part();
@@ -112,12 +115,12 @@ impl Iterator for AdmRequests<'_> {
         let key = key % load.scale.objects;
         let is_set = self.number % 10 < load.bench.sets;
         self.number += 1;
-        Some(match (is_set, load.kind) {
+        Some(match (is_set, load.sets_whole) {
             (false, _) => AdmRequest::Get(key),
-            (true, Type::String) => {
+            (true, true) => {
                 AdmRequest::Set(key, self.random.random_range(1..=load.bench.bytes_max))
             }
-            (true, _) => AdmRequest::SetElement(key, self.random.random()),
+            (true, false) => AdmRequest::SetElement(key, self.random.random()),
         })
     }
 }

@@ -9,6 +9,7 @@
 mod addresses;
 mod bench;
 mod claims;
+mod commands;
 mod head;
 mod hybrid;
 mod jobs;
@@ -17,7 +18,9 @@ mod placement;
 mod run;
 mod scale;
 mod study;
+mod varied;
 
+pub use commands::AdmCommands;
 pub use scale::AdmScale;
 
 use super::claim::evaluate;
@@ -36,7 +39,7 @@ impl ScaledPaper for AdmScale {
     }
 
     fn allowed(&self) -> &'static str {
-        "1b, 6a, 6b, 6c, 6d, 7, 8, 9, memories, moved, moving"
+        "1b, 6a, 6b, 6c, 6d, 7, 8, 9, memories, moved, moving, capacity, thresholds, sets"
     }
 
     fn shared_jobs(&self, figures: &[&'static str]) -> Vec<FigureJob> {
@@ -65,4 +68,7 @@ const FIGURES: &[Figure] = figures! {
     "memories" shared => "the paper's HBM and HBM2 as sold, with two address maps each";
     "moved" shared => "migrated bytes relative to the bytes that requests read and write";
     "moving" jobs::moving => "a hot set that moves every minute";
+    "capacity" varied::capacities => "memory latency relative to DRAM, by the size of HBM";
+    "thresholds" varied::thresholds => "ADM's thresholds";
+    "sets" varied::sets => "energy of writes relative to DRAM, if a set writes the whole value";
 };

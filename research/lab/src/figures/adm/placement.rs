@@ -113,14 +113,13 @@ pub(super) fn time(scale: &AdmScale, request: usize) -> Duration {
 pub(super) fn adm(scale: &AdmScale) -> Adm {
     Adm::new(AdmSettings {
         seed: scale.seed,
-        ..AdmSettings::default()
+        ..AdmSettings::with_thresholds(scale.threshold_in, scale.threshold_out)
     })
 }
 
-/// Creates our policy. It knows each memory's latency of a line, and moves at most 1 KiB for each
-/// object in a second.
+/// Creates our policy. It knows each memory's latency of a line.
 pub(super) fn ours(load: &AdmWorkload) -> Adaptive {
     let costs = [PairCosts::of_lines(25.0, 50.0)];
-    let bytes_per_second = load.scale.objects as u64 * 1024;
+    let bytes_per_second = load.scale.objects as u64 * load.scale.our_bytes_per_second;
     Adaptive::new(&[load.capacity, u64::MAX], &costs, bytes_per_second)
 }

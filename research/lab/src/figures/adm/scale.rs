@@ -2,6 +2,7 @@
 
 use crate::error::LabError;
 use crate::figures::paper;
+use nearfield_tiers::policy::AdmSettings;
 use serde::{Deserialize, Serialize};
 
 /// Number of objects and requests, and of the lines among them that the model of memory executes.
@@ -17,6 +18,12 @@ pub struct AdmScale {
     pub capacity: f64,
     /// The deviation of the keys as a part of their number.
     pub deviation: f64,
+    /// The counter above which ADM's policy promotes an object.
+    pub threshold_in: u8,
+    /// The counter below which ADM's policy demotes an object.
+    pub threshold_out: u32,
+    /// Bytes that our policy moves in a second at most, for each object.
+    pub our_bytes_per_second: u64,
     /// The seed of everything random.
     pub seed: u64,
 }
@@ -47,17 +54,32 @@ impl AdmScale {
             lines: 1_000_000,
             capacity: 0.3,
             deviation: 0.1,
+            threshold_in: AdmSettings::default().threshold_in,
+            threshold_out: AdmSettings::default().threshold_out,
+            our_bytes_per_second: 1024,
             seed: 1,
         }
     }
 
-    /// Creates a scale for a second or so, for tests.
+    /// Creates a scale for seconds, for tests.
     #[cfg(test)]
     pub(in crate::figures) fn tiny() -> AdmScale {
         AdmScale {
             objects: 1000,
-            lines: 3000,
+            // Several windows of each run: in the first one nothing has moved yet.
+            lines: 16_000,
             ..AdmScale::full()
+        }
+    }
+
+    /// Returns the same scale with policies that move nothing.
+    #[cfg(test)]
+    pub(in crate::figures) fn with_idle_policies(self) -> AdmScale {
+        AdmScale {
+            threshold_in: u8::MAX,
+            threshold_out: 0,
+            our_bytes_per_second: 0,
+            ..self
         }
     }
 
@@ -75,6 +97,32 @@ impl AdmScale {
         }
         let objects = objects as usize;
         Ok(AdmScale { objects, ..self })
+    }
+
+    /// Changes the fast memory's part of the bytes of all objects.
+    ///
+    /// # Errors
+    /// `OutOfRange` for a part that is not between 1 and 99 percent.
+    pub fn with_capacity_percent(self, percent: f64) -> Result<AdmScale, LabError> {
+        if !(1.0..=99.0).contains(&percent) {
+            return Err(LabError::OutOfRange {
+                subject: "--capacity",
+                given: percent.to_string(),
+                allowed: "1 to 99 percent of the bytes of all objects".to_owned(),
+            });
+        }
+        let capacity = percent / 100.0;
+        Ok(AdmScale { capacity, ..self })
+    }
+
+    /// Changes ADM's thresholds.
+    #[must_use]
+    pub fn with_thresholds(self, threshold_in: u8, threshold_out: u32) -> AdmScale {
+        AdmScale {
+            threshold_in,
+            threshold_out,
+            ..self
+        }
     }
 
     /// Returns the number of requests of a run.

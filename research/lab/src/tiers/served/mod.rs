@@ -2,9 +2,11 @@
 
 mod cold;
 mod hot;
+mod writes;
 
 pub use cold::{ColdServed, cold};
 pub use hot::{HotServed, hot};
+pub use writes::{OverflowTier, SustainedWrites, writes};
 
 use super::{TiersError, ValueCorpus};
 use crate::harness::Interrupt;
@@ -84,6 +86,30 @@ impl FilledServer {
                 return 0;
             }
             (0..most).for_each(|_| write(out, &[b"GET", &key(draw())]));
+            most
+        })?)
+    }
+
+    /// Makes clients set keys for the time `turn`, or until the interrupt is raised. `draw` draws
+    /// the number of a key and the index of a value.
+    fn set(
+        &self,
+        shape: ConnectionShape,
+        turn: Duration,
+        values: &ValueCorpus,
+        interrupt: &Interrupt,
+        mut draw: impl FnMut() -> (u64, usize),
+    ) -> Result<ServerLoadResult, TiersError> {
+        let start = Instant::now();
+        Ok(drive(&self.process, shape, |most, out| {
+            if start.elapsed() >= turn || interrupt.is_raised() {
+                return 0;
+            }
+            for _ in 0..most {
+                let (number, index) = draw();
+                let value = values.list.get(index).map_or(&[][..], Vec::as_slice);
+                write(out, &[b"SET", &key(number), value]);
+            }
             most
         })?)
     }
