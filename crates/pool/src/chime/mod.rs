@@ -11,7 +11,8 @@
 //! ([`Validation`](crate::layout::Validation)).
 //!
 //! - `route` finds the leaf of a key. `batched_get` reads many keys by one post, at the leaves
-//!   where they should be. `search` reads one key. `change` changes one under the leaf's lock.
+//!   where they should be. `search` reads one key. `change` changes one under the leaf's lock, and
+//!   `batched_change` changes many keys of a leaf under one lock.
 //!   `split` divides full nodes, `merge` joins nearly empty ones. `scan` and `scan_back` read
 //!   ranges; `filtered_scan` reads ranges through a filter, with programs at the memory nodes.
 //! - [`ChimeOptions`] selects the techniques.
@@ -19,6 +20,7 @@
 //! - If locks have leases, a dead client blocks no other: the next client that takes its lock
 //!   finishes its change (`lock`, `recovery_step`, `recover`).
 
+mod batched_change;
 mod batched_get;
 mod cached_node;
 mod change;

@@ -14,7 +14,7 @@ use nearfield_fabric::{Endpoint, GlobalAddress};
 
 impl<E: Endpoint> ChimeSession<'_, E> {
     /// Divides a full leaf, whose lock is held, and puts a key into the half where it belongs.
-    /// Returns false if the lock was held for too long; then nothing was done.
+    /// `leaf` may have changes that are not written yet: the division writes them. Returns false if the lock was held for too long; then nothing was done.
     pub(super) async fn divide(
         &self,
         address: GlobalAddress,
@@ -25,7 +25,16 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     ) -> Result<bool, PoolError> {
         // Memory is allocated before anything is written, so that a lack of it leaves the leaf as
         // it was.
-        let right = self.allocate(self.leaf_at(GlobalAddress::NULL)).await?;
+        let right = match self.allocate(self.leaf_at(GlobalAddress::NULL)).await {
+            Ok(right) => right,
+            Err(error) => {
+                // Otherwise the next client would wait until the lease of the lock has expired.
+                if let Some(word) = lock.before {
+                    self.unlock(lock, word)?;
+                }
+                return Err(error);
+            }
+        };
         let separator = hopscotch::split_key(&leaf, key);
         let mut other = hopscotch::split(&mut leaf, &separator, right);
         let half = if key < &*separator {

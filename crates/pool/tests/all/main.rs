@@ -3,6 +3,7 @@
 
 #![cfg(not(loom))]
 
+mod batched_changes;
 mod coordination;
 mod costs;
 mod damaged;
