@@ -18,6 +18,8 @@ use std::time::Duration;
 const KEPT_BYTES: usize = 450;
 /// Divisor of the hotspots' bytes that gives the part for the slots of overwritten keys.
 const PLACES_PART: usize = 4;
+/// Share of the slots of leaves in use after random inserts, in percent.
+const OCCUPANCY_PERCENT: usize = 59;
 /// Number of retired bytes after which memory is reclaimed: some hundreds of nodes.
 const RETIRED_BYTES: u64 = 1 << 20;
 /// The lease of locks: thousands of round trips, so that a living client finishes within.
@@ -72,6 +74,10 @@ pub struct ChimeOptions {
     /// then queue locally, so that one at a time competes for it. Locks with leases are not passed
     /// on. Source: Sherman.
     pub hand_overs: Option<u32>,
+    /// The expected share of the slots of leaves in use, in percent, by which a scan estimates how
+    /// many leaves it needs: 59 after random inserts, and more after a sorted
+    /// [`load`](super::ChimeTree::load). A wrong one costs reads, and no entry is left out.
+    pub occupancy_percent: usize,
 }
 
 /// The policy of speculation: of looking up the former slot of a key, and reading that one entry
@@ -118,6 +124,7 @@ impl ChimeOptions {
             delegates_reads: true,
             combines_writes: true,
             hand_overs: Some(HAND_OVERS),
+            occupancy_percent: OCCUPANCY_PERCENT,
         }
     }
 
