@@ -54,6 +54,10 @@ pub struct ChimeOptions {
     /// read prove that the key belongs there. Not in the paper, whose clients read the parent
     /// again.
     pub uses_divided: bool,
+    /// True if the last leaf, once it is full, keeps its keys when a greater one comes, so that keys
+    /// that are inserted in ascending order fill leaves. Otherwise each division halves a leaf, as
+    /// in the paper.
+    pub fills_last: bool,
     /// The kind of locks. All clients of a tree must use the same.
     pub locks: ChimeLockKind,
     /// True if a client that finds one of the paper's locks held waits longer after each try, as it
@@ -118,6 +122,7 @@ impl ChimeOptions {
             lock_and_read: false,
             counts_moves: false,
             uses_divided: false,
+            fills_last: false,
             locks: ChimeLockKind::Spinning,
             backs_off: false,
             retired_bytes: RETIRED_BYTES,

@@ -35,7 +35,10 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                 return Err(error);
             }
         };
-        let separator = hopscotch::split_key(&leaf, key);
+        let separator: Box<[u8]> = match self.is_behind_all(&leaf, key) {
+            true => key.into(),
+            false => hopscotch::split_key(&leaf, key),
+        };
         let mut other = hopscotch::split(&mut leaf, &separator, right);
         let half = if key < &*separator {
             &mut leaf
@@ -96,6 +99,15 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         self.tell_parents(address, division, Some(&lock)).await?;
         self.unlock(lock, word)?;
         Ok(true)
+    }
+
+    /// Returns true if a full leaf keeps its keys, because it is the last one and the new key is
+    /// greater than all of them.
+    fn is_behind_all(&self, leaf: &PoolLeaf, key: &[u8]) -> bool {
+        let greatest = leaf.max_slot().and_then(|slot| leaf.key(slot));
+        self.tree.node.options.fills_last
+            && leaf.sibling(0).is_null()
+            && greatest.is_some_and(|greatest| greatest < key)
     }
 
     /// Completes the step that a dead holder of the lock has left.

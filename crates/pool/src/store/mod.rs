@@ -67,6 +67,7 @@ impl Default for StoreOptions {
             inline_bytes_max: 16,
             in_flight: 64,
             tree: ChimeOptions {
+                fills_last: true,
                 locks: ChimeLockKind::Leased(LEASE),
                 ..ChimeOptions::default()
             },

@@ -1,9 +1,9 @@
 //! Tests of trees that are loaded with sorted entries.
 
 use crate::simulated::steps;
-use crate::trees::{compute_node, key};
+use crate::trees::{SmallTrees, compute_node, key, nearfield};
 use nearfield_fabric::transport::sim::{Delivery, FabricSimulation};
-use nearfield_fabric_testkit::INDEX_ROOT;
+use nearfield_fabric_testkit::{INDEX_ROOT, RemoteRunPlan, check};
 use nearfield_pool::chime::{ChimeOptions, ChimeTree};
 use nearfield_pool::{PoolError, PoolIndexClient};
 use rand::rngs::SmallRng;
@@ -116,6 +116,57 @@ fn loaded_leaves_are_fuller_than_grown_ones() {
     assert!(loaded * 100 < grown * 82, "{loaded} for {grown}");
     let same = of_entries(Some(59));
     assert!(same * 100 > grown * 92, "{same} for {grown}");
+}
+
+/// Returns the bytes that a tree of keys in ascending order takes.
+fn ascending_bytes(fills_last: bool) -> u64 {
+    let (mut simulation, nodes) = FabricSimulation::with_nodes(1, Delivery::Whole, [64 << 20]);
+    let endpoint = simulation.endpoint(0);
+    let options = ChimeOptions {
+        fills_last,
+        ..ChimeOptions::chime()
+    };
+    simulation.spawn(0, async move {
+        let tree = ChimeTree::create(endpoint, &nodes, INDEX_ROOT, compute_node(options)).await;
+        let tree = tree.expect("a tree");
+        let model = entries(3, 40_000);
+        for (key, value) in &model {
+            assert_eq!(tree.insert(key, value).await, Ok(None));
+        }
+        let all = tree.scan(&[0; 8], model.len() + 1).await.expect("a scan");
+        let expected = model
+            .iter()
+            .map(|(key, value)| (key.to_vec(), value.clone()));
+        assert!(all.into_iter().eq(expected));
+    });
+    assert_eq!(simulation.run(), 0);
+    simulation.allocated_bytes(nodes[0])
+}
+
+#[test]
+fn keys_in_ascending_order_fill_leaves_if_the_last_one_keeps_its_keys() {
+    let (halved, filled) = (ascending_bytes(false), ascending_bytes(true));
+    assert!(filled * 100 < halved * 70, "{filled} for {halved}");
+}
+
+#[test]
+fn trees_whose_last_leaf_keeps_its_keys_are_linearizable() {
+    for (removing, dying) in [(0.1, 0.0), (0.4, 0.4)] {
+        let plan = RemoteRunPlan {
+            nodes: 2,
+            node_bytes: 4 << 20,
+            operations: 40,
+            keys: 60,
+            removing,
+            dying,
+            ..RemoteRunPlan::default()
+        };
+        let options = ChimeOptions {
+            fills_last: true,
+            ..nearfield()
+        };
+        check(60, &plan, &SmallTrees::new(options));
+    }
 }
 
 #[test]

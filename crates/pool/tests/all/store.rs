@@ -60,6 +60,7 @@ fn options(seed: u64, key_bytes_max: usize) -> StoreOptions {
         (tree.shape.leaf_span, tree.shape.internal_span) = (16, 8);
     }
     tree.hotspot_bytes = 1 << 16;
+    tree.fills_last = !seed.is_multiple_of(2);
     tree.cache_bytes = if seed.is_multiple_of(4) {
         1 << 18
     } else {
@@ -555,8 +556,11 @@ fn a_batch_on_few_leaves_takes_a_quarter_of_the_round_trips() {
             posts: Arc::clone(&counted),
         })
     };
+    let mut options = StoreOptions::default();
+    // Half full leaves have room for the new keys.
+    options.tree.fills_last = false;
     let store: PoolStore<Words, PostCountEndpoint> =
-        PoolStore::open(connect, &StoreOptions::default()).expect("a store");
+        PoolStore::open(connect, &options).expect("a store");
     let mut batch = Batch::<Words>::new();
     for key in 0..2000 {
         batch.insert(2 * key, key);
