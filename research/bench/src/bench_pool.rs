@@ -27,7 +27,8 @@ type Failure = Box<dyn std::error::Error>;
 ///
 /// Loads random keys of 8 bytes with values of 8 bytes, and reads and writes uniformly random ones
 /// of them: one operation at a time, and in batches that have many operations in flight at once.
-/// A run is a batch of adjacent keys, of which many share a leaf. Every result is checked. The map is left at the nodes.
+/// A run is a batch of adjacent keys, of which many share a leaf. Every result is checked. The map
+/// is left at the nodes.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct BenchPoolArguments {

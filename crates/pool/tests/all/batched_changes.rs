@@ -261,7 +261,7 @@ fn batches_do_what_a_map_does() {
     }
 }
 
-/// The state of a key in [`batcher_dies_at`], before its batch and after it.
+/// Returns the value of a key in [`batcher_dies_at`] before its batch, and the one after it.
 fn states(number: u64) -> [Option<Vec<u8>>; 2] {
     match number % 4 {
         0 => [Some(vec![1; 8]), Some(vec![2; 8])],
