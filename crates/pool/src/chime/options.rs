@@ -54,9 +54,9 @@ pub struct ChimeOptions {
     /// read prove that the key belongs there. Not in the paper, whose clients read the parent
     /// again.
     pub uses_divided: bool,
-    /// True if the last leaf, once it is full, keeps its keys when a greater one comes, so that keys
-    /// that are inserted in ascending order fill leaves. Otherwise each division halves a leaf, as
-    /// in the paper.
+    /// True if the last leaf, once it is full, keeps its keys when a greater one comes, so that
+    /// keys that are inserted in ascending order fill leaves. Otherwise each division halves a
+    /// leaf, as in the paper.
     pub fills_last: bool,
     /// The kind of locks. All clients of a tree must use the same.
     pub locks: ChimeLockKind,

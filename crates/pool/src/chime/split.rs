@@ -14,7 +14,8 @@ use nearfield_fabric::{Endpoint, GlobalAddress};
 
 impl<E: Endpoint> ChimeSession<'_, E> {
     /// Divides a full leaf, whose lock is held, and puts a key into the half where it belongs.
-    /// `leaf` may have changes that are not written yet: the division writes them. Returns false if the lock was held for too long; then nothing was done.
+    /// `leaf` may have changes that are not written yet: the division writes them. Returns false if
+    /// the lock was held for too long; then nothing was done.
     pub(super) async fn divide(
         &self,
         address: GlobalAddress,

@@ -23,8 +23,8 @@ const ERRORS: [(u32, &str); 4] = [
     (16, "rolex, error 16"),
 ];
 
-/// Share of the nodes of a packed tree that is filled, in percent. ROLEX fills its leaves whole, and
-/// puts keys that are inserted later into further leaves.
+/// Share of the nodes of a packed tree that is filled, in percent. ROLEX fills its leaves whole,
+/// and puts keys that are inserted later into further leaves.
 const PACKED_PERCENT: usize = 80;
 
 /// Creates the jobs of reads and scans, by entries of a leaf.
