@@ -93,7 +93,7 @@ impl<F: MapForm> PoolBuilder<F> {
     }
 
     /// Sets the greatest number of operations of a batch that a thread has in flight, 64 by
-    /// default. At most 16 of them are writes.
+    /// default. At most 16 of them are writes, of which all on keys of one leaf count as one.
     ///
     /// ```
     /// use nearfield::{ByteStrings, OrderedMap, PoolPlacement};

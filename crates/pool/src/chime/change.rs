@@ -567,7 +567,7 @@ fn is_greater(leaf: &PoolLeaf, slot: usize, key: &[u8]) -> bool {
 }
 
 /// Returns the slot of a key.
-fn found(leaf: &PoolLeaf, key: &[u8]) -> Option<usize> {
+pub(super) fn found(leaf: &PoolLeaf, key: &[u8]) -> Option<usize> {
     match hopscotch::lookup(leaf, key) {
         NeighborhoodLookup::Found(slot) => Some(slot),
         NeighborhoodLookup::Absent | NeighborhoodLookup::Moved => None,

@@ -35,11 +35,17 @@ struct Merger {
 }
 
 impl<E: Endpoint> ChimeSession<'_, E> {
-    /// Returns true if a leaf whose lock has held this word may be worth merging.
+    /// Returns true if a leaf whose lock has held this word is nearly empty.
+    pub(super) fn is_nearly_empty(&self, word: LockWord) -> bool {
+        let occupied = self.tree.lock_words.occupied(word);
+        self.tree.owner.is_some() && occupied * 100 <= self.tree.leaves.span() * LOW_PERCENT
+    }
+
+    /// Returns true if a leaf whose lock has held this word, and from which one entry was removed,
+    /// may be worth merging.
     pub(super) fn is_low(&self, word: LockWord) -> bool {
         let occupied = self.tree.lock_words.occupied(word);
-        self.tree.owner.is_some()
-            && occupied * 100 <= self.tree.leaves.span() * LOW_PERCENT
+        self.is_nearly_empty(word)
             // A neighbour may have no room for long, so only one in some removals tries again.
             && occupied.is_multiple_of((self.tree.leaves.span() / 16).max(1))
     }

@@ -262,7 +262,12 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         moved: bool,
     ) -> ChimeLockWrites {
         let at = self.leaf_at(address);
-        let writes = at.writes(segments, leaf.encode(segments));
+        self.marked(at, at.writes(segments, leaf.encode(segments)), moved)
+    }
+
+    /// Adds the mark that readers of a leaf need during these writes of it, which move entries or
+    /// not.
+    pub(super) fn marked(&self, at: NodeAt, writes: Vec<Write>, moved: bool) -> ChimeLockWrites {
         // A write of one word needs no mark, because a reader sees it whole. If lines are atomic,
         // versions show torn reads, but no moves.
         let is_marked = if self.tree.has_counters {

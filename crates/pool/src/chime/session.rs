@@ -119,6 +119,11 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         self.changed.set(changed);
     }
 
+    /// Returns true if the operation has changed something, or may have.
+    pub(super) fn has_changed(&self) -> bool {
+        self.changed.get()
+    }
+
     /// Reads the value of a key, like [`get`](crate::PoolIndexClient::get).
     ///
     /// # Errors

@@ -165,7 +165,18 @@ impl ValueBlockAllocator {
         endpoint: &impl Endpoint,
         value: &[u8],
     ) -> Result<StoreValueBlock, PoolError> {
-        let bytes = value.len() as u32;
+        let block = self.reserve(endpoint, value.len()).await?;
+        endpoint.write(block.address, value).await?;
+        Ok(block)
+    }
+
+    /// Returns an unwritten block for a value of this length.
+    pub async fn reserve(
+        &self,
+        endpoint: &impl Endpoint,
+        length: usize,
+    ) -> Result<StoreValueBlock, PoolError> {
+        let bytes = length as u32;
         let memory = memory_bytes(bytes);
         // A spare block was never published, so no other client reads it.
         let spare = {
@@ -178,7 +189,6 @@ impl ValueBlockAllocator {
             Some(address) => address,
             None => self.allocate(endpoint, memory).await?,
         };
-        endpoint.write(address, value).await?;
         Ok(StoreValueBlock { address, bytes })
     }
 

@@ -263,6 +263,19 @@ impl<E: Endpoint> PoolStoreClient<E> {
         Ok((self.codec.encode_block(block), Some(block)))
     }
 
+    /// Returns the slot's bytes for a value, and its unwritten block if it is long.
+    pub async fn reserve(
+        &self,
+        value: &[u8],
+    ) -> Result<(Vec<u8>, Option<StoreValueBlock>), PoolError> {
+        if !self.codec.is_outside(value) {
+            return Ok((self.codec.encode_inline(value), None));
+        }
+        let block = self.blocks.reserve(self.tree.endpoint(), value.len());
+        let block = block.await?;
+        Ok((self.codec.encode_block(block), Some(block)))
+    }
+
     /// Changes a slot; see [`ChimeTree::alter`].
     pub async fn alter(
         &self,

@@ -5,13 +5,14 @@
 //!   that do not fit there.
 //! - `batch` executes a batch by its plan ([`nearfield_core::plan`]): operations on different keys
 //!   are in flight at the same time, up to [`StoreOptions::in_flight`], and the operations on one
-//!   key are executed as one.
+//!   key are executed as one. `change` makes the changes of all keys of a leaf under one lock.
 //! - `filtered` reads ranges with a filter, and aggregates, by programs at the memory nodes if
 //!   these can be reached (`way`).
 //! - Each thread has a client of its own, created at its first operation; all share the cache.
 
 mod batch;
 mod blocks;
+mod change;
 mod client;
 mod filtered;
 mod form;
@@ -53,7 +54,7 @@ pub struct StoreOptions {
     /// must use the same. No effect for words.
     pub inline_bytes_max: usize,
     /// Number of operations of a batch that a thread may have in flight. At most 16 of them are
-    /// changes.
+    /// changes; all changes of one leaf count as one.
     pub in_flight: usize,
     /// The techniques and sizes of the tree. The lengths of keys and values follow from the above.
     pub tree: ChimeOptions,
@@ -66,6 +67,7 @@ impl Default for StoreOptions {
             inline_bytes_max: 16,
             in_flight: 64,
             tree: ChimeOptions {
+                fills_last: true,
                 locks: ChimeLockKind::Leased(LEASE),
                 ..ChimeOptions::default()
             },

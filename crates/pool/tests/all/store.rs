@@ -6,6 +6,9 @@ use nearfield_core::{
     Batch, ByteStrings, OperationError, OperationOutcome, OrderedIndex, ScanDirection, Words,
 };
 use nearfield_fabric::transport::shm::ShmEndpoint;
+use nearfield_fabric::{
+    ClientProcessorWork, Endpoint, FabricError, FabricVerb, GlobalAddress, NodeId,
+};
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_pool::PoolError;
 use nearfield_pool::chime;
@@ -14,7 +17,8 @@ use nearfield_testkit::concurrent::{self, ConcurrentTestConfig};
 use nearfield_testkit::model;
 use nearfield_testkit::stop::AtEnd;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 fn served(nodes: u16, bytes: u64) -> ShmNodes {
@@ -56,6 +60,7 @@ fn options(seed: u64, key_bytes_max: usize) -> StoreOptions {
         (tree.shape.leaf_span, tree.shape.internal_span) = (16, 8);
     }
     tree.hotspot_bytes = 1 << 16;
+    tree.fills_last = !seed.is_multiple_of(2);
     tree.cache_bytes = if seed.is_multiple_of(4) {
         1 << 18
     } else {
@@ -485,4 +490,107 @@ fn removing_a_hot_key_leaves_its_neighbours_alone() {
         assert_eq!(store.get(key), Ok(left));
     }
     assert_eq!(store.count(), Ok(250));
+}
+
+/// An endpoint that counts its posts, each of which is a round trip.
+struct PostCountEndpoint {
+    endpoint: ShmEndpoint,
+    posts: Arc<AtomicU64>,
+}
+
+impl Endpoint for PostCountEndpoint {
+    fn nodes(&self) -> Vec<NodeId> {
+        self.endpoint.nodes()
+    }
+
+    fn atomic_bytes(&self) -> u64 {
+        self.endpoint.atomic_bytes()
+    }
+
+    async fn post(&self, verbs: &mut [FabricVerb<'_>]) -> Result<(), FabricError> {
+        self.posts.fetch_add(1, Relaxed);
+        self.endpoint.post(verbs).await
+    }
+
+    fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError> {
+        self.endpoint.write_unsignalled(to, bytes)
+    }
+
+    async fn settle(&self) -> Result<(), FabricError> {
+        self.endpoint.settle().await
+    }
+
+    async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
+        self.endpoint.allocate(node, bytes).await
+    }
+
+    async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
+        self.endpoint.free(address, bytes).await
+    }
+
+    async fn charge(&self, work: ClientProcessorWork) {
+        self.endpoint.charge(work).await;
+    }
+
+    fn now(&self) -> Duration {
+        self.endpoint.now()
+    }
+
+    async fn sleep(&self, time: Duration) {
+        self.endpoint.sleep(time).await;
+    }
+}
+
+/// The keys of a leaf share its lock, whatever the operations on them are.
+#[test]
+fn a_batch_on_few_leaves_takes_a_quarter_of_the_round_trips() {
+    let nodes = served(1, 64 << 20);
+    let posts = Arc::new(AtomicU64::new(0));
+    let (endpoint, counted) = (
+        ShmEndpoint::attach(nodes.names()).expect("the nodes are served"),
+        Arc::clone(&posts),
+    );
+    let connect = move || {
+        Ok(PostCountEndpoint {
+            endpoint: endpoint.clone(),
+            posts: Arc::clone(&counted),
+        })
+    };
+    let mut options = StoreOptions::default();
+    // Half full leaves have room for the new keys.
+    options.tree.fills_last = false;
+    let store: PoolStore<Words, PostCountEndpoint> =
+        PoolStore::open(connect, &options).expect("a store");
+    let mut batch = Batch::<Words>::new();
+    for key in 0..2000 {
+        batch.insert(2 * key, key);
+    }
+    store.execute(&mut batch).expect("a batch");
+    // 48 keys in ascending order, of which a third is new, a third is removed and a third changes.
+    let operations = |first: u64| (0..48).map(move |at| (2 * (first + at), at % 3));
+    posts.store(0, Relaxed);
+    for (key, kind) in operations(500) {
+        let done = match kind {
+            0 => store.insert(key, 1),
+            1 => store.remove(key),
+            _ => store.insert(key + 1, 1),
+        };
+        assert_eq!(done.expect("done").is_none(), kind == 2);
+    }
+    let single = posts.swap(0, Relaxed);
+    let mut batch = Batch::<Words>::new();
+    for (key, kind) in operations(1500) {
+        match kind {
+            0 => batch.insert(key, 1),
+            1 => batch.remove(key),
+            _ => batch.insert(key + 1, 1),
+        };
+    }
+    store.execute(&mut batch).expect("a batch");
+    let batched = posts.load(Relaxed);
+    for (position, (_, kind)) in operations(1500).enumerate() {
+        assert_eq!(batch.value(position).is_none(), kind == 2, "{position}");
+    }
+    assert!(batched * 4 <= single, "{batched} for {single}");
+    assert_eq!(store.count(), Ok(2000));
 }
