@@ -89,8 +89,9 @@ pub struct ServeArguments {
     /// modules with processors of their own (here: threads).
     #[arg(long, value_enum, default_value = "local", help_heading = "Placement")]
     placement: PlacementArgument,
-    /// The memory nodes of the pool, separated by commas: shm:NAME, ucx:HOST:PORT, or
-    /// etcd:URL,URL for those that are registered there.
+    /// The memory nodes of the pool, separated by commas: [NUMBER=]shm:NAME or
+    /// [NUMBER=]ucx:HOST:PORT, or etcd:URL,URL for those that are registered there. A node must
+    /// have the number that is given for it.
     #[arg(long, value_name = "NODES", required_if_eq("placement", "pool"))]
     #[arg(help_heading = "Placement")]
     pool: Option<nearfield::PoolPlacement>,

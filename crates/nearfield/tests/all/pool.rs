@@ -121,3 +121,25 @@ fn words_agree_with_a_btree_map() {
 fn bytes_agree_with_a_btree_map() {
     model::check_short(10, 24, |seed| AlternatingPoolMap::new(seed, 24));
 }
+
+/// A list may give the number that a node must have.
+#[test]
+fn lists_may_number_their_nodes() {
+    let nodes = ShmNodes::serve(2, 64 << 20).expect("nodes");
+    let [left, right] = nodes.names() else {
+        panic!("two nodes")
+    };
+    let open = |list: String| {
+        let pool: PoolPlacement = list.parse().expect("a list of nodes");
+        OrderedMap::<Words>::builder().pool(pool).build()
+    };
+    let map = open(format!("1=shm:{right}, 0=shm:{left}")).expect("a map");
+    map.put(7, 1).expect("the nodes are served");
+    let same = open(format!("shm:{left},shm:{right}")).expect("the same map");
+    assert_eq!(same.get(7), Ok(Some(1)));
+    let error = open(format!("shm:{left},7=shm:{right}")).expect_err("another number");
+    assert_eq!(
+        error.to_string(),
+        format!("the memory node at shm:{right} is node 1, and the list of nodes has it as node 7")
+    );
+}

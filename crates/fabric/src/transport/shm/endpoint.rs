@@ -109,6 +109,13 @@ impl ShmEndpoint {
         }
     }
 
+    /// Returns the number of the node of this name; `None` if the endpoint is not attached to it.
+    pub fn number_of(&self, name: &str) -> Option<NodeId> {
+        let mut objects = self.nodes.iter().map(|node| &node.object);
+        let named = objects.find(|object| object.name == name)?;
+        Some(named.number)
+    }
+
     /// Prefetches the memory that verbs will access, and lets other tasks run meanwhile.
     async fn prefetch(&self, verbs: &[FabricVerb<'_>]) -> Result<(), FabricError> {
         for (number, verb) in verbs.iter().enumerate() {

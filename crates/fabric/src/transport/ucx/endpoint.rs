@@ -44,6 +44,8 @@ pub struct UcxEndpoint {
 pub struct UcxClient {
     /// The nodes, in the order of their numbers.
     pub nodes: Vec<UcxAttachedNode>,
+    /// The addresses of the nodes, as they were given, in the same order.
+    addresses: Vec<String>,
     pub worker: Rc<UcxWorker>,
     start: Instant,
     /// The time of the last event.
@@ -360,8 +362,10 @@ impl UcxEndpoint {
             }
         }
         let now = Instant::now();
+        let (nodes, addresses) = nodes.into_iter().unzip();
         let client = UcxClient {
-            nodes: nodes.into_iter().map(|(node, _)| node).collect(),
+            nodes,
+            addresses,
             worker,
             start: now,
             heard: Cell::new(now),
@@ -374,6 +378,17 @@ impl UcxEndpoint {
         Ok(UcxEndpoint {
             client: Rc::new(client),
         })
+    }
+
+    /// Returns the number of the node at this address, as it was given to
+    /// [`connect`](UcxEndpoint::connect); `None` if there is none.
+    pub fn number_of(&self, address: &str) -> Option<NodeId> {
+        let UcxClient {
+            nodes, addresses, ..
+        } = &*self.client;
+        let mut listed = nodes.iter().zip(addresses);
+        let (node, _) = listed.find(|(_, other)| *other == address)?;
+        Some(node.number)
     }
 
     /// Checks that all verbs can be executed, as far as is known at once.

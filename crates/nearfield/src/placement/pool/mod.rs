@@ -15,7 +15,7 @@ use nearfield_pool::chime::LeafReads;
 use nearfield_pool::filtered::{ScanAggregates, ValueFilter};
 use nearfield_pool::store::{FilteredStoreRange, PoolStore, StoreOpenError, StoreOptions};
 use nearfield_radix::Entry;
-use nodes::PoolNodeSource;
+use nodes::{PoolNodeEntry, PoolNodeSource, parse_entries};
 pub(crate) use programs::ProgramNodes;
 use std::fmt::Debug;
 use std::mem::discriminant;
@@ -26,13 +26,15 @@ use std::str::FromStr;
 /// Threads share such a map by reference, and processes by opening it. It exists as long as its
 /// nodes, even if no process has it open.
 ///
-/// The value can be parsed from the addresses of the nodes, or from those of etcd:
+/// The value can be parsed from a list of nodes, or from the addresses of etcd. An entry of the list
+/// may give the number that the node must have.
 ///
 /// ```
 /// use nearfield::PoolPlacement;
 /// let listed: PoolPlacement = "shm:left,shm:right".parse()?;
+/// let numbered: PoolPlacement = "shm:left,7=shm:right".parse()?;
 /// let registered: PoolPlacement = "etcd:http://a:2379,http://b:2379".parse()?;
-/// # drop((listed, registered));
+/// # drop((listed, numbered, registered));
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -48,8 +50,9 @@ impl FromStr for PoolPlacement {
             // The number of nodes is no part of the text; `with_at_least` sets it.
             return Ok(PoolPlacement::registered(members.parse()?, 1));
         }
-        let addresses = text.split(',').map(|address| address.trim().parse());
-        Ok(PoolPlacement::at(addresses.collect::<Result<Vec<_>, _>>()?))
+        Ok(PoolPlacement {
+            nodes: PoolNodeSource::Listed(parse_entries(text)?),
+        })
     }
 }
 
@@ -64,8 +67,12 @@ impl PoolPlacement {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn at(nodes: impl IntoIterator<Item = NodeAddress>) -> PoolPlacement {
+        let entry = |address| PoolNodeEntry {
+            address,
+            number: None,
+        };
         PoolPlacement {
-            nodes: PoolNodeSource::Listed(nodes.into_iter().collect()),
+            nodes: PoolNodeSource::Listed(nodes.into_iter().map(entry).collect()),
         }
     }
 
@@ -124,15 +131,13 @@ impl PoolPlacement {
         options: &StoreOptions,
         programs: Option<ProgramNodes>,
     ) -> Result<PoolMapIndex<F>, StoreOpenError> {
-        let nodes = &self.nodes.addresses()?;
-        let Some(first) = nodes.first() else {
+        let nodes = &self.nodes.entries()?;
+        let Some(PoolNodeEntry { address: first, .. }) = nodes.first() else {
             return Err(StoreOpenError::NoNodes);
         };
         // An endpoint has one transport, by which it must reach all nodes.
-        if let Some(other) = nodes
-            .iter()
-            .find(|node| discriminant(*node) != discriminant(first))
-        {
+        let mut addresses = nodes.iter().map(|node| &node.address);
+        if let Some(other) = addresses.find(|node| discriminant(*node) != discriminant(first)) {
             let what = format!("no transport reaches both {first} and {other}");
             return Err(StoreOpenError::Connect(what));
         }

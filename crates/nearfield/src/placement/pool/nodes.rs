@@ -1,6 +1,9 @@
 //! The memory nodes of a pool.
 
-use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress, NodeMembership};
+use nearfield_fabric::NodeId;
+use nearfield_fabric::membership::{
+    EtcdMembers, MemberNode, MembershipError, NodeAddress, NodeMembership,
+};
 use nearfield_pool::store::StoreOpenError;
 use std::time::{Duration, Instant};
 
@@ -9,18 +12,72 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The time between two checks of the registered nodes.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
+/// A memory node of a pool.
+#[derive(Clone, Debug)]
+pub struct PoolNodeEntry {
+    pub address: NodeAddress,
+    /// The number that the node must have; `None` if any will do.
+    pub number: Option<NodeId>,
+}
+
+impl PoolNodeEntry {
+    /// Checks the number that the node at the address has.
+    ///
+    /// # Errors
+    /// `Connect` if it must have another.
+    pub fn check(&self, found: Option<NodeId>) -> Result<(), StoreOpenError> {
+        match (self.number, found) {
+            (Some(listed), Some(found)) if listed != found => {
+                Err(StoreOpenError::Connect(format!(
+                    "the memory node at {} is {found}, and the list of nodes has it as {listed}",
+                    self.address
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl From<MemberNode> for PoolNodeEntry {
+    fn from(node: MemberNode) -> PoolNodeEntry {
+        PoolNodeEntry {
+            address: node.address,
+            number: Some(node.number),
+        }
+    }
+}
+
+/// Parses a list of nodes, `[NUMBER=]ADDRESS`, separated by commas. A node without a number in the
+/// list may have any.
+///
+/// # Errors
+/// As [`NodeMembership::of_list`].
+pub fn parse_entries(text: &str) -> Result<Vec<PoolNodeEntry>, MembershipError> {
+    let numbered = |entry: &str| entry.trim().split_once('=')?.1.parse::<NodeAddress>().ok();
+    let numbered: Vec<NodeAddress> = text.split(',').filter_map(numbered).collect();
+    let mut entries: Vec<PoolNodeEntry> = NodeMembership::of_list(text)?
+        .nodes()
+        .into_iter()
+        .map(PoolNodeEntry::from)
+        .collect();
+    for entry in &mut entries {
+        entry.number = entry.number.filter(|_| numbered.contains(&entry.address));
+    }
+    Ok(entries)
+}
+
 /// The source of the addresses of a pool's memory nodes.
 #[derive(Clone, Debug)]
 pub enum PoolNodeSource {
-    /// Nodes at these addresses.
-    Listed(Vec<NodeAddress>),
+    /// These nodes.
+    Listed(Vec<PoolNodeEntry>),
     /// Nodes that are registered in etcd, and their least number.
     Registered(EtcdMembers, usize),
 }
 
 impl PoolNodeSource {
-    /// Returns the addresses of the nodes. Waits until enough of them are registered.
-    pub fn addresses(&self) -> Result<Vec<NodeAddress>, StoreOpenError> {
+    /// Returns the nodes. Waits until enough of them are registered.
+    pub fn entries(&self) -> Result<Vec<PoolNodeEntry>, StoreOpenError> {
         let (members, count) = match self {
             PoolNodeSource::Listed(nodes) => return Ok(nodes.clone()),
             PoolNodeSource::Registered(members, count) => (members, *count),
@@ -35,7 +92,7 @@ impl PoolNodeSource {
                 .zip(&nodes)
                 .all(|(expected, node)| node.number.0 == expected);
             if nodes.len() >= count && is_complete {
-                return Ok(nodes.into_iter().map(|node| node.address).collect());
+                return Ok(nodes.into_iter().map(PoolNodeEntry::from).collect());
             }
             if began.elapsed() > PATIENCE {
                 let numbers: Vec<_> = nodes.iter().map(|node| node.number.0).collect();
@@ -46,5 +103,47 @@ impl PoolNodeSource {
             // Nodes that start together register one after the other.
             std::thread::sleep(CHECK_INTERVAL);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_have_the_numbers_that_the_list_gives() {
+        let seen = |text: &str| -> Vec<(String, Option<u16>)> {
+            let entries = parse_entries(text).expect("a list of nodes").into_iter();
+            let seen = entries.map(|it| (it.address.to_string(), it.number.map(|node| node.0)));
+            seen.collect()
+        };
+        let listed = |address: &str, number| (address.to_owned(), number);
+        assert_eq!(
+            seen(" 7=shm:left, shm:right ,ucx:a:7000"),
+            [
+                listed("shm:right", None),
+                listed("ucx:a:7000", None),
+                listed("shm:left", Some(7)),
+            ]
+        );
+        let refused = |text: &str| parse_entries(text).expect_err("no list").to_string();
+        assert_eq!(
+            refused("x=shm:a"),
+            "\"x=shm:a\" is not an entry of a list of nodes: a number is from 0 to 65535"
+        );
+        assert!(refused("left").starts_with("\"left\" is not an address of a memory node"));
+    }
+
+    #[test]
+    fn a_node_of_another_number_is_refused() {
+        let [entry, any] = ["7=shm:left", "shm:left"].map(|text| {
+            let mut entries = parse_entries(text).expect("a list of nodes");
+            entries.remove(0)
+        });
+        assert!(entry.check(Some(NodeId(7))).is_ok() && any.check(Some(NodeId(3))).is_ok());
+        assert_eq!(
+            entry.check(Some(NodeId(0))).unwrap_err().to_string(),
+            "the memory node at shm:left is node 0, and the list of nodes has it as node 7"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Transports to memory nodes.
 
-use super::{PoolMapIndex, ProgramNodes};
+use super::{PoolMapIndex, PoolNodeEntry, ProgramNodes};
 use crate::form::MapForm;
 use nearfield_fabric::membership::NodeAddress;
 use nearfield_fabric::transport::shm::ShmEndpoint;
@@ -93,9 +93,9 @@ impl Endpoint for PoolEndpoint {
 }
 
 /// Returns the addresses without the names of their transports.
-fn bare_addresses(nodes: &[NodeAddress]) -> Vec<String> {
-    let bare = |node: &NodeAddress| {
-        let address = node.to_string();
+fn bare_addresses(nodes: &[PoolNodeEntry]) -> Vec<String> {
+    let bare = |node: &PoolNodeEntry| {
+        let address = node.address.to_string();
         match address.split_once(':') {
             Some((_, bare)) => bare.to_owned(),
             None => address,
@@ -107,13 +107,13 @@ fn bare_addresses(nodes: &[NodeAddress]) -> Vec<String> {
 /// Opens the index on nodes of one transport. All threads share the nodes in shared memory; each
 /// thread has its own UCX connections.
 pub fn open<F: MapForm>(
-    nodes: &[NodeAddress],
+    nodes: &[PoolNodeEntry],
     options: &StoreOptions,
     programs: Option<ProgramNodes>,
 ) -> Result<PoolMapIndex<F>, StoreOpenError> {
     let addresses = bare_addresses(nodes);
-    let shared = match nodes {
-        [NodeAddress::Shm { .. }, ..] => {
+    let shared = match nodes.first().map(|node| &node.address) {
+        Some(NodeAddress::Shm { .. }) => {
             let endpoint = ShmEndpoint::attach(&addresses);
             let endpoint = endpoint.map_err(|error| StoreOpenError::Connect(error.to_string()))?;
             // Single operations lose little by prefetching.
@@ -121,11 +121,19 @@ pub fn open<F: MapForm>(
         }
         _ => None,
     };
-    let connect = move || match &shared {
-        Some(endpoint) => Ok(PoolEndpoint::Shm(endpoint.clone())),
-        None => UcxEndpoint::connect(&addresses)
-            .map(PoolEndpoint::Ucx)
-            .map_err(|error| error.to_string()),
+    let nodes = nodes.to_vec();
+    let connect = move || -> Result<PoolEndpoint, String> {
+        let endpoint = match &shared {
+            Some(endpoint) => PoolEndpoint::Shm(endpoint.clone()),
+            None => UcxEndpoint::connect(&addresses)
+                .map(PoolEndpoint::Ucx)
+                .map_err(|error| error.to_string())?,
+        };
+        for (node, address) in nodes.iter().zip(&addresses) {
+            let number = on_either!(&endpoint, it => it.number_of(address));
+            node.check(number).map_err(|error| error.to_string())?;
+        }
+        Ok(endpoint)
     };
     let store = PoolStore::open(connect, options)?;
     Ok(PoolMapIndex::new(store, programs))
