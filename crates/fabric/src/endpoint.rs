@@ -22,6 +22,12 @@ pub trait Endpoint {
     /// Returns the memory nodes, in the order of their numbers.
     fn nodes(&self) -> Vec<NodeId>;
 
+    /// Returns false if the node is known to be lost, so that every verb to it fails at once. No
+    /// round trip.
+    fn is_reachable(&self, _node: NodeId) -> bool {
+        true
+    }
+
     /// Returns the atomic unit in bytes: 64 (a line) or 8 (a word). A read or write between two
     /// multiples of it is atomic. An index whose layout relies on lines must check this, and refuse
     /// or protect itself if it is 8.

@@ -143,3 +143,94 @@ fn lists_may_number_their_nodes() {
         format!("the memory node at shm:{right} is node 1, and the list of nodes has it as node 7")
     );
 }
+
+/// Returns the numbers of the keys below `keys` that a map returns. The others must fail by the name
+/// of the lost node.
+fn kept(map: &OrderedMap<Words, PoolPlacement>, keys: u64) -> Vec<u64> {
+    let is_kept = |&key: &u64| match map.get(key) {
+        Ok(value) => {
+            assert_eq!(value, Some(key));
+            true
+        }
+        Err(error) => {
+            assert!(error.to_string().contains("memory node 1"), "{error}");
+            false
+        }
+    };
+    (0..keys).filter(is_kept).collect()
+}
+
+/// Threads and processes that come after the loss of a node serve the keys of the others, too.
+#[test]
+fn a_map_opens_while_a_node_is_lost() {
+    const KEYS: u64 = 4000;
+    let mut nodes = ShmNodes::serve(2, 64 << 20).expect("nodes");
+    let names = nodes.names().to_vec();
+    let open = || {
+        let pool = PoolPlacement::shm(&names);
+        OrderedMap::<Words>::builder().pool(pool).build()
+    };
+    let map = open().expect("a map");
+    for key in 0..KEYS {
+        map.put(key, key).expect("the nodes are served");
+    }
+    assert_eq!(kept(&map, KEYS).len(), KEYS as usize);
+    nodes.end(1);
+    let left = kept(&map, KEYS);
+    assert!(left.len() > 1000 && left.len() < 3000, "{}", left.len());
+    let by_another_thread = || std::thread::scope(|scope| scope.spawn(|| kept(&map, KEYS)).join());
+    assert_eq!(by_another_thread().expect("no panic"), left);
+    let later = open().expect("the first node is served");
+    assert_eq!(kept(&later, KEYS), left);
+    later.put(left[0], 7).expect("its leaf is not lost");
+    assert_eq!(map.get(left[0]), Ok(Some(7)));
+    map.put(left[0], left[0]).expect("its leaf is not lost");
+    // A node that comes back empty holds nothing of the pool.
+    nodes.serve_again(1).expect("a node");
+    assert_eq!(kept(&map, KEYS), left);
+    assert_eq!(by_another_thread().expect("no panic"), left);
+    let error = open().expect_err("a node is empty");
+    assert!(error.to_string().contains("it is new and empty"), "{error}");
+    // Without the first node there is no tree.
+    nodes.end(0);
+    assert!(map.get(left[0]).is_err());
+    let error = open().expect_err("the first node is lost");
+    assert!(
+        error
+            .to_string()
+            .contains("the first node of a pool must be served"),
+        "{error}"
+    );
+}
+
+/// The addresses in the cache of a map are those of one pool.
+#[test]
+fn a_map_does_not_enter_another_pool_on_the_same_nodes() {
+    let mut nodes = ShmNodes::serve(2, 64 << 20).expect("nodes");
+    let names = nodes.names().to_vec();
+    let open = || {
+        let pool = PoolPlacement::shm(&names);
+        let map = OrderedMap::<Words>::builder().pool(pool).build();
+        map.expect("the nodes are served")
+    };
+    let map = open();
+    for key in 0..1000 {
+        map.put(key, 1).expect("the nodes are served");
+    }
+    for number in [0, 1] {
+        nodes.end(number);
+        nodes.serve_again(number).expect("a node");
+    }
+    let other = open();
+    other.put(1, 2).expect("the nodes are served");
+    assert!(map.get(1).is_err());
+    let by_another_thread = std::thread::scope(|scope| scope.spawn(|| map.get(1)).join());
+    let error = by_another_thread
+        .expect("no panic")
+        .expect_err("another pool");
+    assert!(
+        error.to_string().contains("it belongs to another pool"),
+        "{error}"
+    );
+    assert_eq!(other.get(1), Ok(Some(2)));
+}

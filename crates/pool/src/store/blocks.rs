@@ -167,19 +167,29 @@ impl ValueBlockAllocator {
     ) -> Result<StoreValueBlock, PoolError> {
         let bytes = value.len() as u32;
         let memory = memory_bytes(bytes);
-        // A spare block was never published, so no other client reads it.
-        let spare = {
-            let mut spare = self.spare.borrow_mut();
-            let fits = |block: &StoreValueBlock| memory_bytes(block.bytes) == memory;
-            let found = spare.iter().position(fits);
-            found.map(|found| spare.swap_remove(found).address)
-        };
-        let address = match spare {
-            Some(address) => address,
-            None => self.allocate(endpoint, memory).await?,
-        };
-        endpoint.write(address, value).await?;
-        Ok(StoreValueBlock { address, bytes })
+        loop {
+            let address = match self.take_spare(memory) {
+                Some(address) => address,
+                None => self.allocate(endpoint, memory).await?,
+            };
+            match endpoint.write(address, value).await {
+                // The block is lost with its node, and another node has room for the value.
+                Err(FabricError::NodeLost { node }) if !endpoint.is_reachable(node) => {}
+                written => {
+                    written?;
+                    return Ok(StoreValueBlock { address, bytes });
+                }
+            }
+        }
+    }
+
+    /// Takes a spare block with memory of this length. It was never published, so no other client
+    /// reads it.
+    fn take_spare(&self, memory: u64) -> Option<GlobalAddress> {
+        let mut spare = self.spare.borrow_mut();
+        let fits = |block: &StoreValueBlock| memory_bytes(block.bytes) == memory;
+        let found = spare.iter().position(fits)?;
+        Some(spare.swap_remove(found).address)
     }
 
     async fn allocate(

@@ -7,7 +7,7 @@ use crate::chime::{ChimeTree, KeyChangeDecision};
 use crate::error::PoolError;
 use crate::index::{Entry, PoolIndexClient};
 use nearfield_core::ScanDirection;
-use nearfield_fabric::Endpoint;
+use nearfield_fabric::{Endpoint, FabricError};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::ops::Bound;
@@ -26,9 +26,14 @@ pub(super) struct PoolStoreClient<E> {
     pub tree: ChimeTree<E>,
     pub codec: Codec,
     pub blocks: ValueBlockAllocator,
-    /// Set if a node has not responded. The thread creates a new client before it executes more,
-    /// because a lost connection to a node stays lost, even when the node can be reached again.
-    pub is_lost: Cell<bool>,
+    /// True if an operation has failed for another reason than a lost node. The thread creates a new
+    /// client before it executes more.
+    pub has_failed: Cell<bool>,
+    /// True if an operation has met a lost node. The client serves the keys of the other nodes
+    /// until this one is found again.
+    pub has_lost_node: Cell<bool>,
+    /// The number of returns of lost nodes that the thread has noticed.
+    pub returns: Cell<u64>,
     /// The connection to programs at the memory nodes.
     pub way: RefCell<ProgramConnection>,
 }
@@ -94,6 +99,16 @@ impl SlotRange {
 }
 
 impl<E: Endpoint> PoolStoreClient<E> {
+    /// Notes the failure of an operation, for the next one of the thread.
+    pub fn note_failure(&self, error: &PoolError) {
+        match error {
+            PoolError::Fabric(FabricError::NodeLost { .. } | FabricError::NoSuchNode { .. }) => {
+                self.has_lost_node.set(true);
+            }
+            _ => self.has_failed.set(true),
+        }
+    }
+
     /// Reads the neighborhoods of keys by one post, and the blocks of long values by another, and
     /// passes each value to `found` by its number. Returns the keys that need more reads.
     pub async fn get_each(

@@ -99,6 +99,28 @@ impl ShmEndpoint {
         })
     }
 
+    /// Attaches like [`attach`](ShmEndpoint::attach), and leaves out nodes that are not served,
+    /// unless none is.
+    ///
+    /// # Errors
+    /// As [`attach`](ShmEndpoint::attach).
+    pub fn attach_reachable<N: AsRef<str>>(
+        names: impl IntoIterator<Item = N>,
+    ) -> Result<ShmEndpoint, ShmError> {
+        let names = names.into_iter().map(|name| name.as_ref().to_owned());
+        let mut names: Vec<String> = names.collect();
+        loop {
+            match ShmEndpoint::attach(&names) {
+                Err(
+                    ShmError::Absent { name }
+                    | ShmError::NotReady { name }
+                    | ShmError::Lost { name },
+                ) if names.len() > 1 => names.retain(|other| *other != name),
+                attached => return attached,
+            }
+        }
+    }
+
     /// Changes the endpoint for a client with many posts in flight: the first poll of a post
     /// prefetches its memory, and the second executes it, so that the waits of many posts overlap.
     /// Posts of different tasks take effect in the order of their second polls.
@@ -281,6 +303,11 @@ impl Endpoint for ShmEndpoint {
         numbers.collect()
     }
 
+    fn is_reachable(&self, node: NodeId) -> bool {
+        // A verb marks a node whose process has died, for all clients.
+        self.node(node).is_ok_and(|node| !node.object.is_ended())
+    }
+
     fn atomic_bytes(&self) -> u64 {
         WORD_BYTES
     }
@@ -322,11 +349,9 @@ impl Endpoint for ShmEndpoint {
     async fn settle(&self) -> Result<(), FabricError> {
         for node in &*self.nodes {
             let mut under_way = UnderWay::of(node.object.mapping.header());
-            while !under_way.are_done() {
-                if !node.is_up(self.now()) {
-                    let node = node.object.number;
-                    return Err(FabricError::NodeLost { node });
-                }
+            // No client takes over what was on a lost node. A post to it and to another one has a
+            // place in the other one, too.
+            while !under_way.are_done() && node.is_up(self.now()) {
                 self.sleep(TURN).await;
             }
         }

@@ -380,6 +380,28 @@ impl UcxEndpoint {
         })
     }
 
+    /// Connects like [`connect`](UcxEndpoint::connect), and leaves out nodes that do not respond,
+    /// unless none does. Each of them takes up to 5 s.
+    ///
+    /// # Errors
+    /// As [`connect`](UcxEndpoint::connect).
+    pub fn connect_reachable<A: AsRef<str>>(
+        addresses: impl IntoIterator<Item = A>,
+    ) -> Result<UcxEndpoint, UcxError> {
+        let addresses = addresses.into_iter().map(|it| it.as_ref().to_owned());
+        let mut addresses: Vec<String> = addresses.collect();
+        loop {
+            // Each try has a worker of its own: a late reply of one node must not be taken for that
+            // of another.
+            match UcxEndpoint::connect(&addresses) {
+                Err(UcxError::Absent { address, .. }) if addresses.len() > 1 => {
+                    addresses.retain(|other| *other != address);
+                }
+                connected => return connected,
+            }
+        }
+    }
+
     /// Returns the number of the node at this address, as it was given to
     /// [`connect`](UcxEndpoint::connect); `None` if there is none.
     pub fn number_of(&self, address: &str) -> Option<NodeId> {
@@ -461,6 +483,11 @@ fn attach(worker: &Rc<UcxWorker>, address: &str) -> Result<UcxAttachedNode, UcxE
 impl Endpoint for UcxEndpoint {
     fn nodes(&self) -> Vec<NodeId> {
         self.client.nodes.iter().map(|node| node.number).collect()
+    }
+
+    fn is_reachable(&self, node: NodeId) -> bool {
+        let index = self.client.node(node);
+        index.is_ok_and(|index| self.client.nodes[index].connection.borrow().is_some())
     }
 
     fn atomic_bytes(&self) -> u64 {

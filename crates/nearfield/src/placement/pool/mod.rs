@@ -9,8 +9,8 @@ use super::by_batch::scan_by_batch;
 use super::{Bounds, MapPlacement, fallible_reads, sealed};
 use crate::form::MapForm;
 use nearfield_core::{Batch, OperationError, OrderedIndex, ScanDirection};
-use nearfield_fabric::Endpoint;
 use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress};
+use nearfield_fabric::{Endpoint, NodeId};
 use nearfield_pool::chime::LeafReads;
 use nearfield_pool::filtered::{ScanAggregates, ValueFilter};
 use nearfield_pool::store::{FilteredStoreRange, PoolStore, StoreOpenError, StoreOptions};
@@ -67,12 +67,14 @@ impl PoolPlacement {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn at(nodes: impl IntoIterator<Item = NodeAddress>) -> PoolPlacement {
-        let entry = |address| PoolNodeEntry {
+        let numbers = (0..=u16::MAX).map(NodeId);
+        let entry = |(address, number)| PoolNodeEntry {
             address,
-            number: None,
+            number,
+            is_numbered: false,
         };
         PoolPlacement {
-            nodes: PoolNodeSource::Listed(nodes.into_iter().map(entry).collect()),
+            nodes: PoolNodeSource::Listed(nodes.into_iter().zip(numbers).map(entry).collect()),
         }
     }
 

@@ -16,8 +16,10 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug)]
 pub struct PoolNodeEntry {
     pub address: NodeAddress,
-    /// The number that the node must have; `None` if any will do.
-    pub number: Option<NodeId>,
+    /// The number of the node in the list or in etcd, or its position.
+    pub number: NodeId,
+    /// True if the node must have that number.
+    pub is_numbered: bool,
 }
 
 impl PoolNodeEntry {
@@ -25,16 +27,14 @@ impl PoolNodeEntry {
     ///
     /// # Errors
     /// `Connect` if it must have another.
-    pub fn check(&self, found: Option<NodeId>) -> Result<(), StoreOpenError> {
-        match (self.number, found) {
-            (Some(listed), Some(found)) if listed != found => {
-                Err(StoreOpenError::Connect(format!(
-                    "the memory node at {} is {found}, and the list of nodes has it as {listed}",
-                    self.address
-                )))
-            }
-            _ => Ok(()),
+    pub fn check(&self, found: NodeId) -> Result<(), StoreOpenError> {
+        if !self.is_numbered || found == self.number {
+            return Ok(());
         }
+        Err(StoreOpenError::Connect(format!(
+            "the memory node at {} is {found}, and the list of nodes has it as {}",
+            self.address, self.number
+        )))
     }
 }
 
@@ -42,7 +42,8 @@ impl From<MemberNode> for PoolNodeEntry {
     fn from(node: MemberNode) -> PoolNodeEntry {
         PoolNodeEntry {
             address: node.address,
-            number: Some(node.number),
+            number: node.number,
+            is_numbered: true,
         }
     }
 }
@@ -61,7 +62,7 @@ pub fn parse_entries(text: &str) -> Result<Vec<PoolNodeEntry>, MembershipError> 
         .map(PoolNodeEntry::from)
         .collect();
     for entry in &mut entries {
-        entry.number = entry.number.filter(|_| numbered.contains(&entry.address));
+        entry.is_numbered = numbered.contains(&entry.address);
     }
     Ok(entries)
 }
@@ -112,18 +113,18 @@ mod tests {
 
     #[test]
     fn entries_have_the_numbers_that_the_list_gives() {
-        let seen = |text: &str| -> Vec<(String, Option<u16>)> {
+        let seen = |text: &str| -> Vec<(String, u16, bool)> {
             let entries = parse_entries(text).expect("a list of nodes").into_iter();
-            let seen = entries.map(|it| (it.address.to_string(), it.number.map(|node| node.0)));
+            let seen = entries.map(|it| (it.address.to_string(), it.number.0, it.is_numbered));
             seen.collect()
         };
-        let listed = |address: &str, number| (address.to_owned(), number);
+        let listed = |address: &str, number, is_numbered| (address.to_owned(), number, is_numbered);
         assert_eq!(
             seen(" 7=shm:left, shm:right ,ucx:a:7000"),
             [
-                listed("shm:right", None),
-                listed("ucx:a:7000", None),
-                listed("shm:left", Some(7)),
+                listed("shm:right", 1, false),
+                listed("ucx:a:7000", 2, false),
+                listed("shm:left", 7, true),
             ]
         );
         let refused = |text: &str| parse_entries(text).expect_err("no list").to_string();
@@ -140,9 +141,9 @@ mod tests {
             let mut entries = parse_entries(text).expect("a list of nodes");
             entries.remove(0)
         });
-        assert!(entry.check(Some(NodeId(7))).is_ok() && any.check(Some(NodeId(3))).is_ok());
+        assert!(entry.check(NodeId(7)).is_ok() && any.check(NodeId(3)).is_ok());
         assert_eq!(
-            entry.check(Some(NodeId(0))).unwrap_err().to_string(),
+            entry.check(NodeId(0)).unwrap_err().to_string(),
             "the memory node at shm:left is node 0, and the list of nodes has it as node 7"
         );
     }
