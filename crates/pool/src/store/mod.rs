@@ -15,6 +15,7 @@ mod blocks;
 mod client;
 mod filtered;
 mod form;
+mod health;
 mod opening;
 mod put;
 mod returns;
@@ -29,6 +30,8 @@ use client::PoolStoreClient;
 pub use filtered::{Entries, FilteredStoreRange};
 use form::Codec;
 pub use form::PoolEntryForm;
+use health::NodeHealth;
+pub use health::PoolNodeState;
 use nearfield_core::{Batch, OperationError, OrderedIndex};
 use nearfield_fabric::{Endpoint, NodeId};
 pub use opening::empty_nodes;
@@ -132,6 +135,7 @@ pub struct PoolStore<F, E> {
     /// Time when the first node could not be reached last, and the reason.
     refused: Mutex<Option<(Instant, String)>>,
     search: Arc<NodeReturnSearch>,
+    health: Arc<NodeHealth>,
     /// The function that connects to programs at the memory nodes, if there are any.
     programs: Arc<OnceLock<Box<way::Connect>>>,
     form: PhantomData<F>,
@@ -185,6 +189,8 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
             let opened = BlockMemory::open(tree.endpoint(), opening::blocks(first));
             Some(Arc::new(block_on(opened)?))
         };
+        let health = NodeHealth::new(&nodes);
+        health.note_connection(tree.endpoint());
         let store = PoolStore {
             connect: Arc::new(connect),
             nodes,
@@ -196,6 +202,7 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
             blocks,
             refused: Mutex::default(),
             search: Arc::default(),
+            health,
             programs: Arc::default(),
             form: PhantomData,
         };
@@ -219,6 +226,12 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
         self.node.cache_bytes()
     }
 
+    /// Returns the state of each node, as operations of this process have found it, in the order of
+    /// their numbers. No round trip.
+    pub fn node_states(&self) -> Vec<PoolNodeState> {
+        self.health.states()
+    }
+
     /// Returns the bytes of long values that this process has replaced or removed, and that are not
     /// free yet: some operation might still read them, or they wait for the next values.
     pub fn retired_bytes(&self) -> u64 {
@@ -234,6 +247,7 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
             has_failed: Cell::new(false),
             has_lost_node: Cell::new(false),
             returns: Cell::new(self.search.returns()),
+            health: Arc::clone(&self.health),
             way: RefCell::new(ProgramConnection::new(Arc::clone(&self.programs))),
         })
     }
@@ -293,12 +307,16 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
             client.has_lost_node.set(true);
         }
         let (connect, nodes) = (Arc::clone(&self.connect), self.nodes.clone());
-        let identity = self.identity;
+        let (identity, health) = (self.identity, Arc::clone(&self.health));
         self.search.begin(move || {
             let Ok(endpoint) = connect() else {
                 return false;
             };
-            block_on(opening::reaches_all(&endpoint, &nodes, identity))
+            let are_back = block_on(opening::reaches_all(&endpoint, &nodes, identity));
+            if are_back {
+                health.note_return();
+            }
+            are_back
         });
         client
     }
@@ -321,6 +339,7 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
         let (node, identity) = (Arc::clone(&self.node), Some(self.identity));
         let tree = opening::open(endpoint, &self.nodes, node, identity);
         let tree = block_on(tree).map_err(|error| error.to_string())?;
+        self.health.note_connection(tree.endpoint());
         Ok(self.client_of(tree))
     }
 

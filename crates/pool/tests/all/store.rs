@@ -308,6 +308,11 @@ fn keys_of_other_nodes_outlive_a_lost_node() {
         let inserted = store.insert(key.as_bytes(), &value_of(number));
         assert_eq!(inserted, Ok(None));
     }
+    let are_served = || {
+        let states = store.node_states().into_iter();
+        states.map(|state| state.is_served).collect::<Vec<_>>()
+    };
+    assert_eq!(are_served(), [true, true]);
     nodes.end(1);
     let names_the_node = |error: OperationError| {
         assert!(error.to_string().contains("memory node 1"), "{error}");
@@ -327,6 +332,9 @@ fn keys_of_other_nodes_outlive_a_lost_node() {
     }
     // Half of the leaves are on each node, and half of the values elsewhere.
     assert!(kept.len() > 300 && lost > 300, "{} {lost}", kept.len());
+    assert_eq!(are_served(), [true, false]);
+    let failures = store.node_states().into_iter().map(|state| state.failures);
+    assert_eq!(failures.collect::<Vec<_>>(), [0, lost]);
     // A batch with both kinds of keys returns the same.
     let mut batch = Batch::<ByteStrings>::new();
     for key in &keys {

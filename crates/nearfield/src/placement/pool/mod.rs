@@ -13,7 +13,9 @@ use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress};
 use nearfield_fabric::{Endpoint, NodeId};
 use nearfield_pool::chime::LeafReads;
 use nearfield_pool::filtered::{ScanAggregates, ValueFilter};
-use nearfield_pool::store::{FilteredStoreRange, PoolStore, StoreOpenError, StoreOptions};
+use nearfield_pool::store::{
+    FilteredStoreRange, PoolNodeState, PoolStore, StoreOpenError, StoreOptions,
+};
 use nearfield_radix::Entry;
 use nodes::{PoolNodeEntry, PoolNodeSource, parse_entries};
 pub(crate) use programs::ProgramNodes;
@@ -153,11 +155,26 @@ impl PoolPlacement {
     }
 }
 
+/// The use of a pool by one process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolUse {
+    /// The state of each memory node, in the order of their numbers.
+    pub nodes: Vec<PoolNodeState>,
+    /// The number of bytes of inner nodes in the cache of this process.
+    pub cache_bytes: usize,
+    /// The number of bytes of long values that this process has replaced or removed, and that are
+    /// not free yet.
+    pub retired_bytes: u64,
+}
+
 /// The operations of a store that a map calls, on any transport.
 trait AnyStore<F: MapForm>: OrderedIndex<F> + Debug {
     fn count(&self) -> Result<usize, OperationError>;
     fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), OperationError>;
     fn cache_bytes(&self) -> usize;
+    fn retired_bytes(&self) -> u64;
+    fn node_states(&self) -> Vec<PoolNodeState>;
     fn leaf_reads(&self) -> LeafReads;
     fn selection(&self, bounds: Bounds<'_, F>, filter: ValueFilter) -> FilteredStoreRange;
     fn aggregate(&self, selection: &FilteredStoreRange) -> Result<ScanAggregates, OperationError>;
@@ -178,6 +195,14 @@ impl<F: MapForm, E: Endpoint + 'static> AnyStore<F> for PoolStore<F, E> {
 
     fn cache_bytes(&self) -> usize {
         PoolStore::cache_bytes(self)
+    }
+
+    fn retired_bytes(&self) -> u64 {
+        PoolStore::retired_bytes(self)
+    }
+
+    fn node_states(&self) -> Vec<PoolNodeState> {
+        PoolStore::node_states(self)
     }
 
     fn leaf_reads(&self) -> LeafReads {
@@ -229,6 +254,15 @@ impl<F: MapForm> PoolMapIndex<F> {
     /// Returns the number of bytes of inner nodes in this process's cache.
     pub(crate) fn cache_bytes(&self) -> usize {
         self.store.cache_bytes()
+    }
+
+    /// Returns the use of the pool by this process.
+    pub(crate) fn pool_use(&self) -> PoolUse {
+        PoolUse {
+            nodes: self.store.node_states(),
+            cache_bytes: self.store.cache_bytes(),
+            retired_bytes: self.store.retired_bytes(),
+        }
     }
 
     pub(crate) fn leaf_reads(&self) -> LeafReads {
