@@ -74,6 +74,8 @@ pub use nearfield_core::{
     OperationOutcome, OrderedIndex, ScanDirection, Words, codec,
 };
 #[cfg(feature = "pool")]
+pub use nearfield_fabric::NodeId;
+#[cfg(feature = "pool")]
 pub use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress};
 #[cfg(feature = "pool")]
 pub use nearfield_offload::{node::Tenant, wire::AuthenticationKey};
@@ -82,7 +84,7 @@ pub use nearfield_pool::chime::LeafReads;
 #[cfg(feature = "pool")]
 pub use nearfield_pool::filtered::{ScanAggregates, ValueFilter};
 #[cfg(feature = "pool")]
-pub use nearfield_pool::store::{PoolNodeState, StoreOpenError};
+pub use nearfield_pool::store::{PoolMember, PoolNodeState, StoreOpenError};
 pub use nearfield_radix::{
     Combine, EngineOptions, Entry, MemoryUse, RadixCounters, RadixPinGuard, ValueRef,
 };
@@ -96,7 +98,7 @@ pub use placement::Pim;
 pub use placement::TieredPlacement;
 pub use placement::{AnyPlacement, Local, MapPlacement};
 #[cfg(feature = "pool")]
-pub use placement::{PoolPlacement, PoolUse};
+pub use placement::{PoolNodeContent, PoolNodeStatus, PoolPlacement, PoolUse};
 pub use read_result::MapReadResult;
 pub use typed::{TypedMap, TypedRange};
 

@@ -129,6 +129,29 @@ fn a_server_refuses_a_node_of_another_number() {
 }
 
 #[test]
+fn the_status_of_a_pool_shows_each_node() {
+    let name = &format!("test-{}-status", std::process::id());
+    let mut child = start(&format!("shm:{name}"));
+    let list = format!("shm:{name},5=shm:{name}-other");
+    let shown = Command::new(NEARFIELD)
+        .args(["pool", "status", "--pool", &list])
+        .output()
+        .expect("the program");
+    assert!(!shown.status.success());
+    let text = String::from_utf8(shown.stdout).expect("text");
+    let lines: Vec<Vec<&str>> = text
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let (served, lost) = (format!("shm:{name}"), format!("shm:{name}-other"));
+    assert_eq!(lines[0], ["2", &served, "empty"]);
+    assert_eq!(lines[1][..3], ["5", &lost, "lost:"]);
+    assert!(text.contains("does not exist"), "{text}");
+    send("-INT", &child);
+    assert!(child.wait().expect("it ends").success());
+}
+
+#[test]
 fn it_is_reached_over_ucx_until_a_signal_ends_it() {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = &free.local_addr().expect("an address").to_string();

@@ -3,8 +3,8 @@
 
 use crate::ranges::Model;
 use nearfield::{
-    Batch, MapForm, OperationError, OrderedIndex, OrderedMap, PoolPlacement, ScanDirection,
-    UpdateOutcome, Words,
+    Batch, MapForm, OperationError, OrderedIndex, OrderedMap, PoolMember, PoolNodeContent,
+    PoolPlacement, ScanDirection, UpdateOutcome, Words,
 };
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_testkit::keys::{self, SampleForm};
@@ -233,4 +233,36 @@ fn a_map_does_not_enter_another_pool_on_the_same_nodes() {
         "{error}"
     );
     assert_eq!(other.get(1), Ok(Some(2)));
+}
+
+#[test]
+fn statuses_distinguish_parts_of_a_pool_from_empty_and_lost_nodes() {
+    let mut nodes = ShmNodes::serve(3, 64 << 20).expect("nodes");
+    let pool = PoolPlacement::shm(nodes.names());
+    let contents = || -> Vec<PoolNodeContent> {
+        let statuses = pool.statuses().expect("a list").into_iter();
+        statuses.map(|status| status.content).collect()
+    };
+    assert_eq!(contents(), vec![PoolNodeContent::Nothing; 3]);
+    let map = OrderedMap::<Words>::builder().pool(pool.clone()).build();
+    drop(map.expect("a map"));
+    let part = |content: PoolNodeContent| match content {
+        PoolNodeContent::Part(member) => member,
+        other => panic!("no part: {other:?}"),
+    };
+    let parts: Vec<PoolMember> = contents().into_iter().map(part).collect();
+    for (position, member) in (0..).zip(&parts) {
+        assert_eq!((member.position, member.count), (position, 3));
+        assert_eq!(member.identity, parts[0].identity);
+    }
+    nodes.end(1);
+    nodes.end(2);
+    nodes.serve_again(2).expect("a node");
+    let found = contents();
+    assert_eq!(found[0], PoolNodeContent::Part(parts[0]));
+    assert_eq!(found[2], PoolNodeContent::Nothing);
+    match &found[1] {
+        PoolNodeContent::Unknown(reason) => assert!(reason.contains("does not exist"), "{reason}"),
+        other => panic!("the node is not served: {other:?}"),
+    }
 }

@@ -34,7 +34,7 @@ use health::NodeHealth;
 pub use health::PoolNodeState;
 use nearfield_core::{Batch, OperationError, OrderedIndex};
 use nearfield_fabric::{Endpoint, NodeId};
-pub use opening::empty_nodes;
+pub use opening::{PoolMember, empty_nodes, pool_member};
 use returns::NodeReturnSearch;
 use std::any::Any;
 use std::cell::{Cell, RefCell};

@@ -101,6 +101,38 @@ pub(super) async fn identity(endpoint: &impl Endpoint, node: NodeId) -> Result<u
     Ok(record.identity)
 }
 
+/// The place of a memory node in a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolMember {
+    /// The pool's identity, a random number.
+    pub identity: u64,
+    /// The node's position among the nodes of the pool, from 0.
+    pub position: u32,
+    /// The number of nodes of the pool.
+    pub count: u32,
+}
+
+/// Returns the place of a node in its pool; `None` if it belongs to none.
+///
+/// # Errors
+/// The errors of the node.
+pub fn pool_member(
+    endpoint: &impl Endpoint,
+    node: NodeId,
+) -> Result<Option<PoolMember>, PoolError> {
+    let PoolMembershipRecord {
+        identity,
+        position,
+        count,
+    } = block_on(PoolMembershipRecord::read(endpoint, node))?;
+    Ok((identity != 0).then_some(PoolMember {
+        identity,
+        position,
+        count,
+    }))
+}
+
 /// Checks that all nodes that can be reached belong to one pool, in this order: to the pool of this
 /// identity, if one is given. The first one must be reachable.
 async fn check_membership(

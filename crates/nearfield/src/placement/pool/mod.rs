@@ -2,6 +2,7 @@
 
 mod nodes;
 mod programs;
+mod status;
 #[cfg(target_os = "linux")]
 mod transport;
 
@@ -19,6 +20,7 @@ use nearfield_pool::store::{
 use nearfield_radix::Entry;
 use nodes::{PoolNodeEntry, PoolNodeSource, parse_entries};
 pub(crate) use programs::ProgramNodes;
+pub use status::{PoolNodeContent, PoolNodeStatus};
 use std::fmt::Debug;
 use std::mem::discriminant;
 use std::str::FromStr;

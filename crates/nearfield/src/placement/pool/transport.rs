@@ -9,7 +9,9 @@ use nearfield_fabric::{
     ClientProcessorWork, Endpoint, FabricError, FabricVerb, GlobalAddress, NodeId,
 };
 use nearfield_pool::PoolError;
-use nearfield_pool::store::{PoolStore, StoreOpenError, StoreOptions, empty_nodes};
+use nearfield_pool::store::{
+    PoolMember, PoolStore, StoreOpenError, StoreOptions, empty_nodes, pool_member,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -216,6 +218,15 @@ impl PoolConnector {
         *shared = Some(attached.clone());
         Ok(attached)
     }
+}
+
+/// Looks at one node. Returns its number and its place in a pool, or the reason why it cannot be
+/// reached.
+pub fn look(node: &PoolNodeEntry) -> Result<(NodeId, Option<PoolMember>), String> {
+    let endpoint = PoolConnector::new(std::slice::from_ref(node)).connect()?;
+    let number = endpoint.nodes().first().copied().unwrap_or(node.number);
+    let member = pool_member(&endpoint, number).map_err(|error| error.to_string())?;
+    Ok((number, member))
 }
 
 /// Opens the index on nodes of one transport. All threads share the nodes in shared memory; each

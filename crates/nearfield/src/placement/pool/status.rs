@@ -1,0 +1,72 @@
+//! A look at each memory node of a pool.
+
+use super::{PoolNodeEntry, PoolPlacement};
+use nearfield_fabric::NodeId;
+use nearfield_fabric::membership::NodeAddress;
+use nearfield_pool::store::{PoolMember, StoreOpenError};
+
+/// A memory node of a pool, as a look at it has found it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolNodeStatus {
+    /// The node's address.
+    pub address: NodeAddress,
+    /// The node's number; if it cannot be reached, its number or position in the list.
+    pub number: NodeId,
+    /// The content of its memory.
+    pub content: PoolNodeContent,
+}
+
+/// The content of a memory node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PoolNodeContent {
+    /// A part of a pool.
+    Part(PoolMember),
+    /// Nothing: the node has been served since its start without a pool.
+    Nothing,
+    /// Unknown, because the node cannot be reached, for this reason.
+    Unknown(String),
+}
+
+impl PoolPlacement {
+    /// Looks at each memory node, whether the others can be reached or not. Changes nothing.
+    ///
+    /// # Errors
+    /// `Connect` if the nodes are registered in etcd, and their list cannot be read.
+    ///
+    /// ```
+    /// use nearfield::{PoolNodeContent, PoolPlacement};
+    ///
+    /// let nodes = PoolPlacement::shm(["nobody"]).statuses()?;
+    /// assert!(matches!(nodes[0].content, PoolNodeContent::Unknown(_)));
+    /// # Ok::<_, nearfield::StoreOpenError>(())
+    /// ```
+    pub fn statuses(&self) -> Result<Vec<PoolNodeStatus>, StoreOpenError> {
+        let entries = self.nodes.entries()?;
+        Ok(entries.into_iter().map(look).collect())
+    }
+}
+
+fn look(entry: PoolNodeEntry) -> PoolNodeStatus {
+    let (number, content) = match find(&entry) {
+        Ok((number, Some(member))) => (number, PoolNodeContent::Part(member)),
+        Ok((number, None)) => (number, PoolNodeContent::Nothing),
+        Err(reason) => (entry.number, PoolNodeContent::Unknown(reason)),
+    };
+    PoolNodeStatus {
+        address: entry.address,
+        number,
+        content,
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn find(entry: &PoolNodeEntry) -> Result<(NodeId, Option<PoolMember>), String> {
+    super::transport::look(entry)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn find(entry: &PoolNodeEntry) -> Result<(NodeId, Option<PoolMember>), String> {
+    Err(format!("no transport reaches {}", entry.address))
+}
