@@ -110,7 +110,9 @@ impl<E: Endpoint> PoolStoreClient<E> {
                 FabricError::NodeLost { node } | FabricError::NoSuchNode { node },
             ) => {
                 self.has_lost_node.set(true);
-                self.health.note_loss(*node);
+                if self.health.note_loss(*node) {
+                    self.tree.forget_routes();
+                }
             }
             _ => self.has_failed.set(true),
         }

@@ -37,12 +37,15 @@ impl NodeHealth {
         Arc::new(NodeHealth(nodes.iter().map(entry).collect()))
     }
 
-    /// Notes which nodes a new client reaches.
-    pub fn note_connection(&self, endpoint: &impl Endpoint) {
+    /// Notes which nodes a new client reaches. Returns true if the loss of one is news.
+    pub fn note_connection(&self, endpoint: &impl Endpoint) -> bool {
+        let mut has_news = false;
         for entry in &self.0 {
             let is_lost = !endpoint.is_reachable(entry.node);
-            entry.is_lost.store(is_lost, Ordering::Relaxed);
+            let was_lost = entry.is_lost.swap(is_lost, Ordering::Relaxed);
+            has_news |= is_lost && !was_lost;
         }
+        has_news
     }
 
     /// Notes that all nodes were found again.
@@ -52,12 +55,13 @@ impl NodeHealth {
         }
     }
 
-    /// Notes that an operation failed because a node is lost.
-    pub fn note_loss(&self, node: NodeId) {
-        if let Some(entry) = self.0.iter().find(|entry| entry.node == node) {
-            entry.is_lost.store(true, Ordering::Relaxed);
-            entry.failures.fetch_add(1, Ordering::Relaxed);
-        }
+    /// Notes that an operation failed because a node is lost. Returns true if that is news.
+    pub fn note_loss(&self, node: NodeId) -> bool {
+        let Some(entry) = self.0.iter().find(|entry| entry.node == node) else {
+            return false;
+        };
+        entry.failures.fetch_add(1, Ordering::Relaxed);
+        !entry.is_lost.swap(true, Ordering::Relaxed)
     }
 
     pub fn states(&self) -> Vec<PoolNodeState> {
@@ -67,5 +71,29 @@ impl NodeHealth {
             failures: entry.failures.load(Ordering::Relaxed),
         };
         self.0.iter().map(state).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_news_until_the_node_returns() {
+        let health = NodeHealth::new(&[NodeId(0), NodeId(7)]);
+        let lost = || {
+            let states = health.states().into_iter().filter(|state| !state.is_served);
+            states
+                .map(|state| (state.node.0, state.failures))
+                .collect::<Vec<_>>()
+        };
+        assert!(lost().is_empty());
+        assert!(health.note_loss(NodeId(7)) && !health.note_loss(NodeId(7)));
+        assert!(!health.note_loss(NodeId(3)), "no node of the store");
+        assert_eq!(lost(), [(7, 2)]);
+        health.note_return();
+        assert!(lost().is_empty());
+        assert!(health.note_loss(NodeId(7)));
+        assert_eq!(lost(), [(7, 3)]);
     }
 }

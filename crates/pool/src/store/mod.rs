@@ -339,7 +339,9 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
         let (node, identity) = (Arc::clone(&self.node), Some(self.identity));
         let tree = opening::open(endpoint, &self.nodes, node, identity);
         let tree = block_on(tree).map_err(|error| error.to_string())?;
-        self.health.note_connection(tree.endpoint());
+        if self.health.note_connection(tree.endpoint()) {
+            tree.forget_routes();
+        }
         Ok(self.client_of(tree))
     }
 
