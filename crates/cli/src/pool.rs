@@ -52,7 +52,11 @@ fn status(pool: &PoolPlacement) -> ExitCode {
     };
     let lines = described(&nodes);
     for (node, line) in nodes.iter().zip(&lines) {
-        let (number, address) = (node.number.0, node.address.to_string());
+        let number = node.number.0;
+        let address = match &node.address {
+            Some(address) => address.to_string(),
+            None => "-".to_owned(),
+        };
         // The reader of the output may have closed it.
         let _ = writeln!(std::io::stdout(), "{number:<7} {address:<24} {line}");
     }

@@ -18,7 +18,7 @@ use nearfield_pool::store::{
     FilteredStoreRange, PoolNodeState, PoolStore, StoreOpenError, StoreOptions,
 };
 use nearfield_radix::Entry;
-use nodes::{PoolNodeEntry, PoolNodeSource, parse_entries};
+use nodes::{KnownPoolNodes, PoolNodeEntry, PoolNodeSource, parse_entries};
 pub(crate) use programs::ProgramNodes;
 pub use status::{PoolNodeContent, PoolNodeStatus};
 use std::fmt::Debug;
@@ -137,19 +137,19 @@ impl PoolPlacement {
         options: &StoreOptions,
         programs: Option<ProgramNodes>,
     ) -> Result<PoolMapIndex<F>, StoreOpenError> {
-        let nodes = &self.nodes.entries()?;
-        let Some(PoolNodeEntry { address: first, .. }) = nodes.first() else {
+        let nodes = self.nodes.find()?;
+        let Some(PoolNodeEntry { address: first, .. }) = nodes.entries.first() else {
             return Err(StoreOpenError::NoNodes);
         };
         // An endpoint has one transport, by which it must reach all nodes.
-        let mut addresses = nodes.iter().map(|node| &node.address);
+        let mut addresses = nodes.entries.iter().map(|node| &node.address);
         if let Some(other) = addresses.find(|node| discriminant(*node) != discriminant(first)) {
             let what = format!("no transport reaches both {first} and {other}");
             return Err(StoreOpenError::Connect(what));
         }
         #[cfg(target_os = "linux")]
         if let NodeAddress::Shm { .. } | NodeAddress::Ucx { .. } = first {
-            return transport::open(nodes, options, programs);
+            return transport::open(&nodes, options, programs);
         }
         Err(StoreOpenError::Connect(format!(
             "no transport reaches {first}"

@@ -67,6 +67,37 @@ pub fn parse_entries(text: &str) -> Result<Vec<PoolNodeEntry>, MembershipError> 
     Ok(entries)
 }
 
+/// The memory nodes of a pool, as far as they are known.
+#[derive(Clone, Debug)]
+pub struct KnownPoolNodes {
+    pub entries: Vec<PoolNodeEntry>,
+    /// The numbers of the nodes that are not registered, and so have no address.
+    pub missing: Vec<NodeId>,
+}
+
+impl KnownPoolNodes {
+    /// Creates the list of registered nodes, in the order of their numbers, of which there should
+    /// be at least `count`. Returns `None` if some are missing, unless `accepts_gaps`, and if the
+    /// first one is: it stores the header of the map.
+    fn registered(
+        nodes: &[MemberNode],
+        count: usize,
+        accepts_gaps: bool,
+    ) -> Option<KnownPoolNodes> {
+        let is_there = |number: NodeId| nodes.iter().any(|node| node.number == number);
+        let last = nodes
+            .last()
+            .map_or(0, |node| usize::from(node.number.0) + 1);
+        let numbers = (0..=u16::MAX).map(NodeId).take(count.max(last));
+        let missing: Vec<NodeId> = numbers.filter(|&number| !is_there(number)).collect();
+        let is_usable = missing.is_empty() || accepts_gaps && is_there(NodeId(0));
+        is_usable.then(|| KnownPoolNodes {
+            entries: nodes.iter().cloned().map(PoolNodeEntry::from).collect(),
+            missing,
+        })
+    }
+}
+
 /// The source of the addresses of a pool's memory nodes.
 #[derive(Clone, Debug)]
 pub enum PoolNodeSource {
@@ -77,10 +108,19 @@ pub enum PoolNodeSource {
 }
 
 impl PoolNodeSource {
-    /// Returns the nodes. Waits until enough of them are registered.
-    pub fn entries(&self) -> Result<Vec<PoolNodeEntry>, StoreOpenError> {
+    /// Returns the nodes. Waits until enough of them are registered. If some of them are not for
+    /// long, a pool that exists can be used without them.
+    ///
+    /// # Errors
+    /// `Connect` if etcd cannot be read, or the first node is not registered.
+    pub fn find(&self) -> Result<KnownPoolNodes, StoreOpenError> {
         let (members, count) = match self {
-            PoolNodeSource::Listed(nodes) => return Ok(nodes.clone()),
+            PoolNodeSource::Listed(nodes) => {
+                return Ok(KnownPoolNodes {
+                    entries: nodes.clone(),
+                    missing: Vec::new(),
+                });
+            }
             PoolNodeSource::Registered(members, count) => (members, *count),
         };
         let failed = |error: MembershipError| StoreOpenError::Connect(error.to_string());
@@ -88,14 +128,11 @@ impl PoolNodeSource {
         let began = Instant::now();
         loop {
             let nodes = membership.nodes();
-            // Nodes are numbered from 0, and the first one stores the header of the map.
-            let is_complete = (0..)
-                .zip(&nodes)
-                .all(|(expected, node)| node.number.0 == expected);
-            if nodes.len() >= count && is_complete {
-                return Ok(nodes.into_iter().map(PoolNodeEntry::from).collect());
+            let is_late = began.elapsed() > PATIENCE;
+            if let Some(known) = KnownPoolNodes::registered(&nodes, count, is_late) {
+                return Ok(known);
             }
-            if began.elapsed() > PATIENCE {
+            if is_late {
                 let numbers: Vec<_> = nodes.iter().map(|node| node.number.0).collect();
                 return Err(StoreOpenError::Connect(format!(
                     "etcd lists memory nodes {numbers:?}, but the first {count} are needed"
@@ -133,6 +170,31 @@ mod tests {
             "\"x=shm:a\" is not an entry of a list of nodes: a number is from 0 to 65535"
         );
         assert!(refused("left").starts_with("\"left\" is not an address of a memory node"));
+    }
+
+    #[test]
+    fn registered_nodes_may_be_missing_after_a_while_except_the_first() {
+        let found = |numbers: &[u16], count: usize, accepts_gaps: bool| {
+            let node = |&number: &u16| MemberNode {
+                number: NodeId(number),
+                name: format!("n{number}"),
+                address: format!("shm:n{number}").parse().expect("an address"),
+                bytes: Some(1 << 20),
+                incarnation: 1,
+            };
+            let nodes: Vec<MemberNode> = numbers.iter().map(node).collect();
+            let known = KnownPoolNodes::registered(&nodes, count, accepts_gaps)?;
+            let missing = known.missing.iter().map(|node| node.0).collect::<Vec<_>>();
+            Some((known.entries.len(), missing))
+        };
+        assert_eq!(found(&[0, 1], 2, false), Some((2, vec![])));
+        assert_eq!(found(&[0, 1, 2], 2, false), Some((3, vec![])));
+        assert_eq!(found(&[0], 2, false), None);
+        assert_eq!(found(&[0], 2, true), Some((1, vec![1])));
+        assert_eq!(found(&[0, 2], 2, false), None);
+        assert_eq!(found(&[0, 2], 2, true), Some((2, vec![1])));
+        assert_eq!(found(&[1], 2, true), None);
+        assert_eq!(found(&[], 1, true), None);
     }
 
     #[test]

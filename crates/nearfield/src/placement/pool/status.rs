@@ -1,6 +1,6 @@
 //! A look at each memory node of a pool.
 
-use super::{PoolNodeEntry, PoolPlacement};
+use super::{KnownPoolNodes, PoolNodeEntry, PoolPlacement};
 use nearfield_fabric::NodeId;
 use nearfield_fabric::membership::NodeAddress;
 use nearfield_pool::store::{PoolMember, StoreOpenError};
@@ -9,8 +9,8 @@ use nearfield_pool::store::{PoolMember, StoreOpenError};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolNodeStatus {
-    /// The node's address.
-    pub address: NodeAddress,
+    /// The node's address; `None` if it is not registered in etcd.
+    pub address: Option<NodeAddress>,
     /// The node's number; if it cannot be reached, its number or position in the list.
     pub number: NodeId,
     /// The content of its memory.
@@ -43,8 +43,16 @@ impl PoolPlacement {
     /// # Ok::<_, nearfield::StoreOpenError>(())
     /// ```
     pub fn statuses(&self) -> Result<Vec<PoolNodeStatus>, StoreOpenError> {
-        let entries = self.nodes.entries()?;
-        Ok(entries.into_iter().map(look).collect())
+        let KnownPoolNodes { entries, missing } = self.nodes.find()?;
+        let unknown = |number| PoolNodeStatus {
+            address: None,
+            number,
+            content: PoolNodeContent::Unknown("it is not registered in etcd".to_owned()),
+        };
+        let mut statuses: Vec<_> = entries.into_iter().map(look).collect();
+        statuses.extend(missing.into_iter().map(unknown));
+        statuses.sort_by_key(|status| status.number);
+        Ok(statuses)
     }
 }
 
@@ -55,7 +63,7 @@ fn look(entry: PoolNodeEntry) -> PoolNodeStatus {
         Err(reason) => (entry.number, PoolNodeContent::Unknown(reason)),
     };
     PoolNodeStatus {
-        address: entry.address,
+        address: Some(entry.address),
         number,
         content,
     }

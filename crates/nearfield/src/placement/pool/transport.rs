@@ -1,6 +1,6 @@
 //! Transports to memory nodes.
 
-use super::{PoolMapIndex, PoolNodeEntry, ProgramNodes};
+use super::{KnownPoolNodes, PoolMapIndex, PoolNodeEntry, ProgramNodes};
 use crate::form::MapForm;
 use nearfield_fabric::membership::NodeAddress;
 use nearfield_fabric::transport::shm::ShmEndpoint;
@@ -151,7 +151,7 @@ fn bare_addresses(nodes: &[PoolNodeEntry]) -> Vec<String> {
 /// The connections of a process to the nodes of one transport.
 #[derive(Debug)]
 struct PoolConnector {
-    nodes: Vec<PoolNodeEntry>,
+    nodes: KnownPoolNodes,
     /// The addresses of the nodes without the names of their transports.
     addresses: Vec<String>,
     is_shm: bool,
@@ -163,12 +163,13 @@ struct PoolConnector {
 }
 
 impl PoolConnector {
-    fn new(nodes: &[PoolNodeEntry]) -> PoolConnector {
-        let first = nodes.first().map(|node| &node.address);
+    fn new(nodes: KnownPoolNodes) -> PoolConnector {
+        let first = nodes.entries.first().map(|node| &node.address);
+        let is_shm = matches!(first, Some(NodeAddress::Shm { .. }));
         PoolConnector {
-            nodes: nodes.to_vec(),
-            addresses: bare_addresses(nodes),
-            is_shm: matches!(first, Some(NodeAddress::Shm { .. })),
+            addresses: bare_addresses(&nodes.entries),
+            nodes,
+            is_shm,
             shared: Mutex::default(),
             is_open: AtomicBool::new(false),
         }
@@ -183,8 +184,8 @@ impl PoolConnector {
             PoolTransport::Ucx(connected.map_err(|error| error.to_string())?)
         };
         let reached = on_either!(&transport, it => it.nodes());
-        let mut absent = Vec::new();
-        for (node, address) in self.nodes.iter().zip(&self.addresses) {
+        let mut absent = self.nodes.missing.clone();
+        for (node, address) in self.nodes.entries.iter().zip(&self.addresses) {
             match on_either!(&transport, it => it.number_of(address)) {
                 Some(number) => node.check(number).map_err(|error| error.to_string())?,
                 // Without a number in the list, another node may have this one.
@@ -223,7 +224,11 @@ impl PoolConnector {
 /// Looks at one node. Returns its number and its place in a pool, or the reason why it cannot be
 /// reached.
 pub fn look(node: &PoolNodeEntry) -> Result<(NodeId, Option<PoolMember>), String> {
-    let endpoint = PoolConnector::new(std::slice::from_ref(node)).connect()?;
+    let nodes = KnownPoolNodes {
+        entries: vec![node.clone()],
+        missing: Vec::new(),
+    };
+    let endpoint = PoolConnector::new(nodes).connect()?;
     let number = endpoint.nodes().first().copied().unwrap_or(node.number);
     let member = pool_member(&endpoint, number).map_err(|error| error.to_string())?;
     Ok((number, member))
@@ -232,11 +237,11 @@ pub fn look(node: &PoolNodeEntry) -> Result<(NodeId, Option<PoolMember>), String
 /// Opens the index on nodes of one transport. All threads share the nodes in shared memory; each
 /// thread has its own UCX connections.
 pub fn open<F: MapForm>(
-    nodes: &[PoolNodeEntry],
+    nodes: &KnownPoolNodes,
     options: &StoreOptions,
     programs: Option<ProgramNodes>,
 ) -> Result<PoolMapIndex<F>, StoreOpenError> {
-    let connector = Arc::new(PoolConnector::new(nodes));
+    let connector = Arc::new(PoolConnector::new(nodes.clone()));
     let connects = Arc::clone(&connector);
     let store = match PoolStore::open(move || connects.connect(), options) {
         Err(StoreOpenError::Pool(PoolError::Fabric(error @ FabricError::NodeLost { .. }))) => {
