@@ -95,7 +95,8 @@ pub struct ServeArguments {
     #[arg(long, value_name = "NODES", required_if_eq("placement", "pool"))]
     #[arg(help_heading = "Placement")]
     pool: Option<nearfield::PoolPlacement>,
-    /// Number of memory nodes that must be registered in etcd before the server starts.
+    /// Number of memory nodes in etcd for which the server waits, up to 30 s. A pool that exists is
+    /// then used without those that are missing, except node 0.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "pool")]
     #[arg(help_heading = "Placement")]
     pool_nodes: usize,

@@ -499,8 +499,24 @@ fn nothing_that_was_acknowledged_is_lost_over_three_servers() {
                 let mut connection = TestkitConnection::open(address).expect("a server");
                 let read = |key: usize| {
                     let line = SharedPoolRequest::Get.line(key);
-                    let (interval, reply) = work.recorder.call(|| connection.run(&line));
-                    let did = SharedPoolRequest::Get.did(&reply.expect("a reply"));
+                    // A server serves the keys of one node before it has found the other again.
+                    let is_refused = |reply: &RespReplyValue| match reply {
+                        RespReplyValue::Error(text) => {
+                            String::from_utf8_lossy(text).contains("cannot be reached")
+                        }
+                        _ => false,
+                    };
+                    let began = Instant::now();
+                    let (interval, reply) = loop {
+                        let (interval, reply) = work.recorder.call(|| connection.run(&line));
+                        let reply = reply.expect("a reply");
+                        if !is_refused(&reply) {
+                            break (interval, reply);
+                        }
+                        assert!(began.elapsed() < LONG, "key{key} stays lost: {reply}");
+                        thread::sleep(Duration::from_millis(50));
+                    };
+                    let did = SharedPoolRequest::Get.did(&reply);
                     (
                         key,
                         SharedPoolOperation {

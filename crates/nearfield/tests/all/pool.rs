@@ -144,8 +144,8 @@ fn lists_may_number_their_nodes() {
     );
 }
 
-/// Returns the numbers of the keys below `keys` that a map returns. The others must fail by the name
-/// of the lost node.
+/// Returns the keys below `keys` that a map returns. The others must fail by the name of the lost
+/// node.
 fn kept(map: &OrderedMap<Words, PoolPlacement>, keys: u64) -> Vec<u64> {
     let is_kept = |&key: &u64| match map.get(key) {
         Ok(value) => {

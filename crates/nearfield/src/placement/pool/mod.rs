@@ -30,8 +30,8 @@ use std::str::FromStr;
 /// Threads share such a map by reference, and processes by opening it. It exists as long as its
 /// nodes, even if no process has it open.
 ///
-/// The value can be parsed from a list of nodes, or from the addresses of etcd. An entry of the list
-/// may give the number that the node must have.
+/// The value can be parsed from a list of nodes, or from the addresses of etcd. An entry of the
+/// list may give the number that the node must have.
 ///
 /// ```
 /// use nearfield::PoolPlacement;
