@@ -18,8 +18,8 @@ pub struct RemoteRunPlan {
     pub keys: u64,
     /// Share of the clients that die, each at any of its verbs.
     pub dying: f64,
-    /// The position of a memory node that is lost, and the latest time of its loss after the index
-    /// is created.
+    /// The number of a memory node that is lost, and the latest time of its loss after the index is
+    /// created. It is lost after half of that time, when clients have opened the index.
     pub losing: Option<(u16, Duration)>,
     /// Share of the operations that remove a key; of the others half read one.
     pub removing: f64,

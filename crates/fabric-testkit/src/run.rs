@@ -131,7 +131,7 @@ pub fn run<S: RemoteIndexFactory>(
     finish(&mut simulation, plan, &refused)?;
 
     if let Some((node, latest)) = plan.losing {
-        let from = latest.mul_f64(random.random_range(0.0..1.0));
+        let from = latest.mul_f64(random.random_range(0.5..1.0));
         simulation.lose_node(NodeId(node), simulation.now() + from);
     }
     for client in 1..=plan.clients {

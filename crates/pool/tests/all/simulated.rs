@@ -197,7 +197,7 @@ fn keys_of_other_nodes_outlive_a_lost_node() {
             keys: 60,
             removing,
             dying,
-            losing: Some((1, Duration::from_micros(600))),
+            losing: Some((1, Duration::from_micros(800))),
             ..RemoteRunPlan::default()
         };
         let system = SmallTrees::new(nearfield());
@@ -207,7 +207,7 @@ fn keys_of_other_nodes_outlive_a_lost_node() {
             Ok::<_, RemoteRunFailure>(report)
         });
         // A tree without its root is lost as a whole.
-        let losing = Some((0, Duration::from_micros(600)));
+        let losing = Some((0, Duration::from_micros(800)));
         let failure = run(0, &RemoteRunPlan { losing, ..plan }, &system);
         assert!(
             matches!(failure, Err(RemoteRunFailure::Refused(_))),
