@@ -57,8 +57,16 @@ fn status(pool: &PoolPlacement) -> ExitCode {
             Some(address) => address.to_string(),
             None => "-".to_owned(),
         };
+        let memory = node.memory.map(|memory| match memory.allocated_bytes {
+            Some(allocated) => format!("{allocated} of {} bytes, ", memory.bytes),
+            None => format!("{} bytes, ", memory.bytes),
+        });
+        let memory = memory.unwrap_or_default();
         // The reader of the output may have closed it.
-        let _ = writeln!(std::io::stdout(), "{number:<7} {address:<24} {line}");
+        let _ = writeln!(
+            std::io::stdout(),
+            "{number:<7} {address:<24} {memory}{line}"
+        );
     }
     if lines.iter().all(|line| line.starts_with(PART)) {
         ExitCode::SUCCESS

@@ -14,6 +14,16 @@ pub enum ClientProcessorWork {
     Speculation,
 }
 
+/// The memory of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeMemoryUse {
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// The number of allocated bytes some milliseconds ago; `None` if only the node knows it.
+    pub allocated_bytes: Option<u64>,
+}
+
 /// A client's access to the memory nodes.
 ///
 /// A client may have many posts in flight, each awaited by a task of its own. They take effect in

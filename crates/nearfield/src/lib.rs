@@ -74,9 +74,9 @@ pub use nearfield_core::{
     OperationOutcome, OrderedIndex, ScanDirection, Words, codec,
 };
 #[cfg(feature = "pool")]
-pub use nearfield_fabric::NodeId;
-#[cfg(feature = "pool")]
 pub use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress};
+#[cfg(feature = "pool")]
+pub use nearfield_fabric::{NodeId, NodeMemoryUse};
 #[cfg(feature = "pool")]
 pub use nearfield_offload::{node::Tenant, wire::AuthenticationKey};
 #[cfg(feature = "pool")]

@@ -144,7 +144,8 @@ fn the_status_of_a_pool_shows_each_node() {
         .map(|line| line.split_whitespace().collect())
         .collect();
     let (served, lost) = (format!("shm:{name}"), format!("shm:{name}-other"));
-    assert_eq!(lines[0], ["2", &served, "empty"]);
+    let size = ["0", "of", "1048576", "bytes,"];
+    assert_eq!(lines[0], [&["2", &served][..], &size, &["empty"]].concat());
     assert_eq!(lines[1][..3], ["5", &lost, "lost:"]);
     assert!(text.contains("does not exist"), "{text}");
     send("-INT", &child);

@@ -282,6 +282,25 @@ fn a_node_that_is_dropped_is_lost_at_once() {
 }
 
 #[test]
+fn clients_see_how_much_of_a_node_is_allocated() {
+    let node = node("allocated");
+    let endpoint = attach(node.name());
+    let allocated = || {
+        let memory = endpoint.memory_of(NODE).expect("a node");
+        assert_eq!(memory.bytes, node.bytes());
+        memory.allocated_bytes
+    };
+    served(&node, || {
+        assert_eq!(allocated(), Some(0));
+        let chunk = block_on(endpoint.allocate(NODE, 1000)).unwrap();
+        until("the sum", || allocated() == Some(1024));
+        block_on(endpoint.free(chunk, 512)).unwrap();
+        until("the sum", || allocated() == Some(512));
+    });
+    assert_eq!(endpoint.memory_of(NodeId(NODE.0 + 1)), None);
+}
+
+#[test]
 fn nodes_that_are_not_served_are_left_out() {
     let names = [name("left-in"), name("left-out")];
     let left = ShmNode::create(&names[0], NodeId(0), SIZE).unwrap();

@@ -258,6 +258,13 @@ fn statuses_distinguish_parts_of_a_pool_from_empty_and_lost_nodes() {
     nodes.end(1);
     nodes.end(2);
     nodes.serve_again(2).expect("a node");
+    let memory = pool
+        .statuses()
+        .expect("a list")
+        .into_iter()
+        .map(|it| it.memory);
+    let sizes: Vec<_> = memory.map(|memory| memory.map(|it| it.bytes)).collect();
+    assert_eq!(sizes, [Some(64 << 20), None, Some(64 << 20)]);
     let found = contents();
     assert_eq!(found[0], PoolNodeContent::Part(parts[0]));
     assert_eq!(found[2], PoolNodeContent::Nothing);

@@ -6,7 +6,7 @@ use super::object::ShmObject;
 use super::place::{PostSlotGuard, UnderWay};
 use crate::address::{GlobalAddress, NodeId, WORD_BYTES};
 use crate::chunks::Chunks;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, NodeMemoryUse};
 use crate::error::FabricError;
 use crate::transport::copy;
 use crate::verb::{FabricVerb, MaskedSwap};
@@ -136,6 +136,15 @@ impl ShmEndpoint {
         let mut objects = self.nodes.iter().map(|node| &node.object);
         let named = objects.find(|object| object.name == name)?;
         Some(named.number)
+    }
+
+    /// Returns the use of a node's memory; `None` if the endpoint is not attached to it.
+    pub fn memory_of(&self, node: NodeId) -> Option<NodeMemoryUse> {
+        let object = &self.node(node).ok()?.object;
+        Some(NodeMemoryUse {
+            bytes: object.bytes,
+            allocated_bytes: Some(object.allocated_bytes()),
+        })
     }
 
     /// Prefetches the memory that verbs will access, and lets other tasks run meanwhile.

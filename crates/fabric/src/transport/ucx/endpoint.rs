@@ -8,7 +8,7 @@ use super::post::Post;
 use super::worker::{Transfer, UcxConnection, UcxRemoteKey, UcxWorker};
 use crate::address::{GlobalAddress, LINE_BYTES, NodeId};
 use crate::chunks::Chunks;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, NodeMemoryUse};
 use crate::error::FabricError;
 use crate::verb::FabricVerb;
 use std::cell::{Cell, RefCell};
@@ -411,6 +411,15 @@ impl UcxEndpoint {
         let mut listed = nodes.iter().zip(addresses);
         let (node, _) = listed.find(|(_, other)| *other == address)?;
         Some(node.number)
+    }
+
+    /// Returns the size of a node's memory; `None` if the endpoint is not connected to it.
+    pub fn memory_of(&self, node: NodeId) -> Option<NodeMemoryUse> {
+        let index = self.client.node(node).ok()?;
+        Some(NodeMemoryUse {
+            bytes: self.client.nodes[index].size,
+            allocated_bytes: None,
+        })
     }
 
     /// Checks that all verbs can be executed, as far as is known at once.

@@ -1,8 +1,8 @@
 //! A look at each memory node of a pool.
 
 use super::{KnownPoolNodes, PoolNodeEntry, PoolPlacement};
-use nearfield_fabric::NodeId;
 use nearfield_fabric::membership::NodeAddress;
+use nearfield_fabric::{NodeId, NodeMemoryUse};
 use nearfield_pool::store::{PoolMember, StoreOpenError};
 
 /// A memory node of a pool, as a look at it has found it.
@@ -13,6 +13,8 @@ pub struct PoolNodeStatus {
     pub address: Option<NodeAddress>,
     /// The node's number; if it cannot be reached, its number or position in the list.
     pub number: NodeId,
+    /// The use of its memory, if it can be reached.
+    pub memory: Option<NodeMemoryUse>,
     /// The content of its memory.
     pub content: PoolNodeContent,
 }
@@ -47,6 +49,7 @@ impl PoolPlacement {
         let unknown = |number| PoolNodeStatus {
             address: None,
             number,
+            memory: None,
             content: PoolNodeContent::Unknown("it is not registered in etcd".to_owned()),
         };
         let mut statuses: Vec<_> = entries.into_iter().map(look).collect();
@@ -57,24 +60,41 @@ impl PoolPlacement {
 }
 
 fn look(entry: PoolNodeEntry) -> PoolNodeStatus {
-    let (number, content) = match find(&entry) {
-        Ok((number, Some(member))) => (number, PoolNodeContent::Part(member)),
-        Ok((number, None)) => (number, PoolNodeContent::Nothing),
-        Err(reason) => (entry.number, PoolNodeContent::Unknown(reason)),
-    };
-    PoolNodeStatus {
-        address: Some(entry.address),
-        number,
-        content,
+    let found = find(&entry);
+    let address = Some(entry.address);
+    match found {
+        Ok(found) => PoolNodeStatus {
+            address,
+            number: found.number,
+            memory: found.memory,
+            content: match found.member {
+                Some(member) => PoolNodeContent::Part(member),
+                None => PoolNodeContent::Nothing,
+            },
+        },
+        Err(reason) => PoolNodeStatus {
+            address,
+            number: entry.number,
+            memory: None,
+            content: PoolNodeContent::Unknown(reason),
+        },
     }
 }
 
+/// A node that can be reached.
+#[derive(Debug)]
+pub struct FoundPoolNode {
+    pub number: NodeId,
+    pub memory: Option<NodeMemoryUse>,
+    pub member: Option<PoolMember>,
+}
+
 #[cfg(target_os = "linux")]
-fn find(entry: &PoolNodeEntry) -> Result<(NodeId, Option<PoolMember>), String> {
+fn find(entry: &PoolNodeEntry) -> Result<FoundPoolNode, String> {
     super::transport::look(entry)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn find(entry: &PoolNodeEntry) -> Result<(NodeId, Option<PoolMember>), String> {
+fn find(entry: &PoolNodeEntry) -> Result<FoundPoolNode, String> {
     Err(format!("no transport reaches {}", entry.address))
 }

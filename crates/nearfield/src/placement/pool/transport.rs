@@ -1,5 +1,6 @@
 //! Transports to memory nodes.
 
+use super::status::FoundPoolNode;
 use super::{KnownPoolNodes, PoolMapIndex, PoolNodeEntry, ProgramNodes};
 use crate::form::MapForm;
 use nearfield_fabric::membership::NodeAddress;
@@ -9,9 +10,7 @@ use nearfield_fabric::{
     ClientProcessorWork, Endpoint, FabricError, FabricVerb, GlobalAddress, NodeId,
 };
 use nearfield_pool::PoolError;
-use nearfield_pool::store::{
-    PoolMember, PoolStore, StoreOpenError, StoreOptions, empty_nodes, pool_member,
-};
+use nearfield_pool::store::{PoolStore, StoreOpenError, StoreOptions, empty_nodes, pool_member};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -221,9 +220,8 @@ impl PoolConnector {
     }
 }
 
-/// Looks at one node. Returns its number and its place in a pool, or the reason why it cannot be
-/// reached.
-pub fn look(node: &PoolNodeEntry) -> Result<(NodeId, Option<PoolMember>), String> {
+/// Looks at one node. Returns the reason if it cannot be reached.
+pub fn look(node: &PoolNodeEntry) -> Result<FoundPoolNode, String> {
     let nodes = KnownPoolNodes {
         entries: vec![node.clone()],
         missing: Vec::new(),
@@ -231,7 +229,11 @@ pub fn look(node: &PoolNodeEntry) -> Result<(NodeId, Option<PoolMember>), String
     let endpoint = PoolConnector::new(nodes).connect()?;
     let number = endpoint.nodes().first().copied().unwrap_or(node.number);
     let member = pool_member(&endpoint, number).map_err(|error| error.to_string())?;
-    Ok((number, member))
+    Ok(FoundPoolNode {
+        number,
+        memory: on_either!(&endpoint.transport, it => it.memory_of(number)),
+        member,
+    })
 }
 
 /// Opens the index on nodes of one transport. All threads share the nodes in shared memory; each
