@@ -185,8 +185,8 @@ fn operations_are_linearizable_while_nodes_are_merged() {
     }
 }
 
-/// What can be read after the loss of a node is what was written, the loss keeps nobody waiting,
-/// and some keys can be read: the inner nodes and the first leaf are elsewhere.
+/// Reads after the loss of a node agree with the writes before, the loss keeps nobody waiting, and
+/// some keys can be read: the inner nodes and the first leaf are elsewhere.
 #[test]
 fn keys_of_other_nodes_outlive_a_lost_node() {
     for (removing, dying) in [(0.1, 0.0), (0.45, 0.0), (0.1, 0.4), (0.45, 0.4)] {
