@@ -11,6 +11,7 @@ mod memory_node;
 mod nodes;
 #[cfg(target_os = "linux")]
 mod offload;
+mod pool;
 mod serve;
 #[cfg(target_os = "linux")]
 mod switch;
@@ -40,6 +41,7 @@ enum NearfieldCommand {
     #[cfg(target_os = "linux")]
     MemoryNode(memory_node::MemoryNodeArguments),
     Nodes(nodes::NodesArguments),
+    Pool(pool::PoolArguments),
     #[cfg(target_os = "linux")]
     Switch(switch::SwitchArguments),
 }
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         NearfieldCommand::MemoryNode(arguments) => memory_node::run(&arguments),
         NearfieldCommand::Nodes(arguments) => nodes::run(&arguments),
+        NearfieldCommand::Pool(arguments) => pool::run(&arguments),
         #[cfg(target_os = "linux")]
         NearfieldCommand::Switch(arguments) => switch::run(&arguments),
     }

@@ -142,7 +142,8 @@ impl<F: MapForm> PoolBuilder<F> {
     /// # Errors
     /// `Connect` if no connection to a node succeeds; `PoolPlacement` if the map was created with
     /// other lengths, or if a node has no room or does not respond; `KeyBytes`, `NoNodes`. The call
-    /// waits up to 30 s for nodes to register in etcd.
+    /// waits up to 30 s for nodes to register in etcd. A map that exists is opened without those
+    /// of its nodes that cannot be reached, except the first: their keys fail.
     ///
     /// ```
     /// # #[cfg(target_os = "linux")] {

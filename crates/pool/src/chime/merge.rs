@@ -88,6 +88,12 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             self.unlock(lock, 0)?;
             return Ok(true);
         };
+        let has = |child: GlobalAddress| self.tree.endpoint.is_reachable(child.node());
+        if !has(pair.left) || !has(pair.right) {
+            // The locks of children on a lost node cannot be taken, and their entries are lost.
+            self.unlock(lock, 0)?;
+            return Ok(false);
+        }
         let children = Children {
             level,
             left: pair.left,
@@ -356,6 +362,10 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         child: NodeAt,
         lock: &ChimeNodeLock<'_>,
     ) -> Result<(), PoolError> {
+        if !self.tree.endpoint.is_reachable(child.lock().node()) {
+            // The lock is lost with its node, and must not keep others from that of the parent.
+            return Ok(());
+        }
         let mut found = [0; 8];
         self.tree.endpoint.read(child.lock(), &mut found).await?;
         // The lock may be free, or in the hands of another client, since the record was written.

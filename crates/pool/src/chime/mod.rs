@@ -271,6 +271,12 @@ impl<E: Endpoint> ChimeTree<E> {
         self.node.delegation.write(key, write, lead).await
     }
 
+    /// Forgets all cached nodes of the compute node. After the loss of a memory node, a leaf there
+    /// may have been merged with one elsewhere, where a cached parent does not lead.
+    pub(crate) fn forget_routes(&self) {
+        self.node.cache.clear();
+    }
+
     /// Returns the endpoint that it was given.
     pub fn endpoint(&self) -> &E {
         &self.endpoint

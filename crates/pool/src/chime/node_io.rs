@@ -306,10 +306,14 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         Ok(self.tree.endpoint.post(&mut verbs).await?)
     }
 
-    /// Allocates memory for a node.
+    /// Allocates memory for a node. With leases, internal nodes are on the first memory node, where
+    /// the root and the tables are, so that the loss of another one only concerns its leaves.
     pub(super) async fn allocate(&self, node: NodeAt) -> Result<GlobalAddress, PoolError> {
         let bytes = node.bytes();
-        self.allocate_bytes(bytes).await
+        if node.is_leaf || self.tree.owner.is_none() {
+            return self.allocate_bytes(bytes).await;
+        }
+        self.allocate_first(bytes).await
     }
 
     pub(super) async fn read(&self, buffers: &mut Buffers) -> Result<(), PoolError> {

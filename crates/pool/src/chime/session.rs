@@ -210,11 +210,29 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     /// Allocates memory: a retired block, or a piece of a chunk.
     pub(super) async fn allocate_bytes(&self, bytes: u64) -> Result<GlobalAddress, PoolError> {
         // A retired block of this length costs no call to a node.
-        if let Some(epochs) = self.tree.node.epochs.get()
-            && let Some(spare) = epochs.reuse(&self.tree.endpoint, bytes).await?
-        {
-            return Ok(spare);
+        if let Some(epochs) = self.tree.node.epochs.get() {
+            while let Some(spare) = epochs.reuse(&self.tree.endpoint, bytes).await? {
+                if self.tree.endpoint.is_reachable(spare.node()) {
+                    return Ok(spare);
+                }
+                // The block is lost with its node.
+            }
         }
         Ok(self.tree.arena.allocate(&self.tree.endpoint, bytes).await?)
+    }
+
+    /// Allocates memory on the first node: a retired block, or a piece of a chunk.
+    pub(super) async fn allocate_first(&self, bytes: u64) -> Result<GlobalAddress, PoolError> {
+        let (endpoint, first) = (&self.tree.endpoint, self.tree.root.node());
+        if let Some(epochs) = self.tree.node.epochs.get()
+            && let Some(spare) = epochs.reuse(endpoint, bytes).await?
+        {
+            if spare.node() == first {
+                return Ok(spare);
+            }
+            // It may serve a leaf of this length, or goes back to its node.
+            self.retire(spare, bytes).await?;
+        }
+        Ok(self.tree.arena.allocate_first(endpoint, bytes).await?)
     }
 }

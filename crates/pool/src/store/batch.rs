@@ -167,7 +167,7 @@ impl<'b, F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, 'b, F, E> {
     }
 
     pub fn unreachable(&self, error: &PoolError) -> OperationError {
-        self.client.is_lost.set(true);
+        self.client.note_failure(error);
         let what = error.to_string();
         OperationError::Unreachable { what }
     }

@@ -432,7 +432,7 @@ impl<F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, '_, F, E> {
     }
 
     fn unknown(&self, error: &PoolError) -> OperationError {
-        self.client.is_lost.set(true);
+        self.client.note_failure(error);
         let what = error.to_string();
         OperationError::Unknown { what }
     }

@@ -52,12 +52,12 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
                 OperationError::OutOfMemory { what }
             }
             StorePutError::Before(error) => {
-                client.is_lost.set(true);
+                client.note_failure(&error);
                 let what = error.to_string();
                 OperationError::Unreachable { what }
             }
             StorePutError::Meanwhile(error) => {
-                client.is_lost.set(true);
+                client.note_failure(&error);
                 let what = error.to_string();
                 OperationError::Unknown { what }
             }

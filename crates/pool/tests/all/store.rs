@@ -297,6 +297,80 @@ fn a_lost_node_is_told() {
     ));
 }
 
+/// Returns a value that is stored beside its key if `number` is even, else elsewhere.
+fn value_of(number: usize) -> Vec<u8> {
+    let length = if number.is_multiple_of(2) { 5 } else { 100 };
+    vec![number as u8; length]
+}
+
+/// The loss of a node other than the first concerns the keys that it holds, and no others.
+#[test]
+fn keys_of_other_nodes_outlive_a_lost_node() {
+    let mut nodes = served(2, 64 << 20);
+    let store: PoolStore<ByteStrings, _> = open(&nodes, &options(1, 16)).expect("a store");
+    let keys: Vec<String> = (0..2000).map(|number| format!("key{number:04}")).collect();
+    for (number, key) in keys.iter().enumerate() {
+        let inserted = store.insert(key.as_bytes(), &value_of(number));
+        assert_eq!(inserted, Ok(None));
+    }
+    let are_served = || {
+        let states = store.node_states().into_iter();
+        states.map(|state| state.is_served).collect::<Vec<_>>()
+    };
+    assert_eq!(are_served(), [true, true]);
+    nodes.end(1);
+    let names_the_node = |error: OperationError| {
+        assert!(error.to_string().contains("memory node 1"), "{error}");
+    };
+    let (mut kept, mut lost) = (Vec::new(), 0);
+    for (number, key) in keys.iter().enumerate() {
+        match store.get(key.as_bytes()) {
+            Ok(value) => {
+                assert_eq!(value, Some(value_of(number)));
+                kept.push(key.as_bytes());
+            }
+            Err(error) => {
+                names_the_node(error);
+                lost += 1;
+            }
+        }
+    }
+    // Half of the leaves are on each node, and half of the values elsewhere.
+    assert!(kept.len() > 300 && lost > 300, "{} {lost}", kept.len());
+    assert_eq!(are_served(), [true, false]);
+    let failures = store.node_states().into_iter().map(|state| state.failures);
+    assert_eq!(failures.collect::<Vec<_>>(), [0, lost]);
+    // A batch with both kinds of keys returns the same.
+    let mut batch = Batch::<ByteStrings>::new();
+    for key in &keys {
+        batch.get(key.as_bytes());
+    }
+    store
+        .execute(&mut batch)
+        .expect("operations fail on their own");
+    let is_there = |at: &usize| matches!(batch.outcome(*at), OperationOutcome::Value(Some(_)));
+    assert_eq!((0..keys.len()).filter(is_there).count(), kept.len());
+    // Leaves on the node that is left take values and keys.
+    let mut added = 0;
+    for &key in &kept {
+        assert_eq!(store.put(key, &[7; 200]), Ok(()));
+        assert_eq!(store.get(key), Ok(Some(vec![7; 200])));
+        match store.insert(&[key, b"x"].concat(), &[8; 200]) {
+            Ok(before) => {
+                assert_eq!(before, None);
+                added += 1;
+            }
+            Err(error) => names_the_node(error),
+        }
+    }
+    assert!(added * 4 >= kept.len() * 3, "{added} of {}", kept.len());
+    // Neighbours of leaves that become empty may be lost.
+    for &key in &kept {
+        assert_eq!(store.remove(key), Ok(Some(vec![7; 200])));
+    }
+    names_the_node(store.count().expect_err("some leaves are lost"));
+}
+
 /// Long values that are replaced are counted until their memory is reused.
 #[test]
 fn long_values_are_whole_and_what_they_leave_behind_is_counted() {
