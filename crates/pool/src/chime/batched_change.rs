@@ -259,7 +259,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         let done = self.commit(lock, &writes, word.to_bits()).await?;
         self.note_change(done.is_ok());
         if done.is_ok() && removes && self.is_nearly_empty(word) {
-            Box::pin(self.merge(key, 1)).await?;
+            Box::pin(self.merge(key)).await?;
         }
         Ok(done.is_ok())
     }

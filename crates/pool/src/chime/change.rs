@@ -13,7 +13,7 @@ use crate::canary::Check;
 use crate::error::PoolError;
 use crate::hopscotch::{self, NeighborhoodLookup};
 use crate::layout::{LeafSlotRange, LockWord, PoolLeaf};
-use nearfield_fabric::{ClientProcessorWork, Endpoint, FabricError, GlobalAddress, LINE_BYTES};
+use nearfield_fabric::{ClientProcessorWork, Endpoint, GlobalAddress, LINE_BYTES};
 
 /// The new state of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,11 +165,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             // The leaf's lock is free by now: a merge takes the parent's lock first, and then tries
             // those of its children.
             if removes && self.is_low(word) {
-                match self.merge(key, 1).await {
-                    // The removal is done, and a neighbour may be on a lost node.
-                    Err(PoolError::Fabric(FabricError::NodeLost { .. })) => {}
-                    merged => merged?,
-                }
+                self.merge(key).await?;
             }
             return Ok(before);
         }

@@ -19,7 +19,7 @@ use crate::error::PoolError;
 use crate::hopscotch;
 use crate::layout::{InternalNode, LockWord, PoolLeaf};
 use nearfield_fabric::recovery::lease::{HELD_BIT, forward};
-use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress, MaskedSwap};
+use nearfield_fabric::{Endpoint, FabricError, FabricVerb, GlobalAddress, MaskedSwap};
 
 /// Percentage in use up to which a node is merged with a neighbour.
 const LOW_PERCENT: usize = 25;
@@ -50,9 +50,20 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             && occupied.is_multiple_of((self.tree.leaves.span() / 16).max(1))
     }
 
-    /// Merges the node of a level to which a key belongs with a neighbour, if they have the same
-    /// parent and one has room for both; then it merges parents that have become nearly empty.
-    pub(super) async fn merge(&self, key: &[u8], mut level: u8) -> Result<(), PoolError> {
+    /// Merges the leaf of a removed key with a neighbour, if they have the same parent and one has
+    /// room for both; then it merges parents that have become nearly empty.
+    pub(super) async fn merge(&self, key: &[u8]) -> Result<(), PoolError> {
+        match self.merge_levels(key).await {
+            // The removal is done, and a neighbour may be on a lost node.
+            Err(PoolError::Fabric(
+                FabricError::NodeLost { .. } | FabricError::NoSuchNode { .. },
+            )) => Ok(()),
+            merged => merged,
+        }
+    }
+
+    async fn merge_levels(&self, key: &[u8]) -> Result<(), PoolError> {
+        let mut level = 1;
         loop {
             let address = match self.seek_at(key, level + 1) {
                 Some(kept) => kept.address(),
