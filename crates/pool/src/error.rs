@@ -100,8 +100,9 @@ pub enum PoolError {
          unknown"
     )]
     Interrupted,
-    /// A node has failed in a change of several keys, which may have been made.
-    #[error("{0}; the changes may have been made")]
+    /// A node has failed in a change, which may have been made: it had no memory to complete it, or
+    /// the change was one of several keys.
+    #[error("{0}; the change may have been made")]
     Undetermined(FabricError),
     /// Entries to load are not in strictly ascending order of their keys.
     #[error("entry {position} to load is not greater than the one before it")]

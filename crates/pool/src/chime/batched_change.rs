@@ -20,7 +20,7 @@ use crate::cache::CacheableNode;
 use crate::error::PoolError;
 use crate::hopscotch;
 use crate::layout::{LeafSlotRange, LockWord, PoolLeaf, PoolLeafLayout, Versions};
-use nearfield_fabric::{Endpoint, FabricError, GlobalAddress};
+use nearfield_fabric::{Endpoint, GlobalAddress};
 
 /// The level of the parents of leaves.
 const PARENTS: u8 = 2;
@@ -71,8 +71,8 @@ impl<E: Endpoint> ChimeTree<E> {
     /// free and the leaf has room.
     ///
     /// # Errors
-    /// `Key`, `Value`, the nodes' errors, and those of `decide`. No key was changed if a node has
-    /// no memory, and any may have been changed after another error of a node.
+    /// `Key`, `Value`, the nodes' errors, and those of `decide`. No key was changed if the error is
+    /// `Fabric`, and any may have been changed after `Undetermined`.
     ///
     /// # Panics
     /// If there is no key.
@@ -97,8 +97,11 @@ impl<E: Endpoint> ChimeTree<E> {
             }
             Ok(decision)
         };
-        self.run(async |session| session.change_each(keys, &mut checked).await)
-            .await
+        self.run(async |session| {
+            let changed = session.change_each(keys, &mut checked).await;
+            changed.map_err(|error| session.after_change(error))
+        })
+        .await
     }
 }
 
@@ -153,8 +156,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             let is_done = match full {
                 Some((key, value)) => {
                     let leaf = changed.leaf;
-                    let divided = Box::pin(self.divide(way.leaf, lock, leaf, key, &value)).await;
-                    divided.map_err(|error| self.after_division(error))?
+                    Box::pin(self.divide(way.leaf, lock, leaf, key, &value)).await?
                 }
                 None => self.write_changed(&way, lock, word, changed, first).await?,
             };
@@ -280,13 +282,11 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         self.marked(at, writes.collect(), moved)
     }
 
-    /// Returns the error of a division. If the leaf may be divided already, the changes may have
-    /// been made, so a lack of memory for its parent must not look as if nothing was changed.
-    fn after_division(&self, error: PoolError) -> PoolError {
+    /// Returns the error of changes. If they may have been made, the failure of a node must not
+    /// look as if nothing was changed: a caller may then change each key alone.
+    fn after_change(&self, error: PoolError) -> PoolError {
         match error {
-            PoolError::Fabric(error @ FabricError::OutOfMemory { .. }) if self.has_changed() => {
-                PoolError::Undetermined(error)
-            }
+            PoolError::Fabric(error) if self.has_changed() => PoolError::Undetermined(error),
             error => error,
         }
     }

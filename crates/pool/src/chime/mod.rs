@@ -218,7 +218,8 @@ impl<E: Endpoint> ChimeTree<E> {
     /// counts.
     ///
     /// # Errors
-    /// `Key`, `Value`, the nodes' errors, and those of `decide`.
+    /// `Key`, `Value`, the nodes' errors, and those of `decide`. The key was not changed if a node
+    /// has no memory; it may have been after `Undetermined`, or if a node was lost.
     pub async fn alter(
         &self,
         key: &[u8],

@@ -13,7 +13,7 @@ use crate::error::PoolError;
 use crate::index::Entry;
 use crate::layout::InternalNode;
 use nearfield_fabric::recovery::epochs::{Epoch, RemoteEpochGuard};
-use nearfield_fabric::{Endpoint, GlobalAddress};
+use nearfield_fabric::{Endpoint, FabricError, GlobalAddress};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +67,16 @@ impl<E: Endpoint> ChimeTree<E> {
             let result = operation(&session).await;
             // A change was made while the guard was safe. To make it again would undo the writes of
             // others that came after it.
-            if session.changed.get() || session.is_valid().await? {
+            if session.changed.get() {
+                return match result {
+                    // `OutOfMemory` means that nothing was changed.
+                    Err(PoolError::Fabric(error @ FabricError::OutOfMemory { .. })) => {
+                        Err(PoolError::Undetermined(error))
+                    }
+                    result => result,
+                };
+            }
+            if session.is_valid().await? {
                 return result;
             }
         }

@@ -108,6 +108,9 @@ impl<E: Endpoint> PoolStoreClient<E> {
         match error {
             PoolError::Fabric(
                 FabricError::NodeLost { node } | FabricError::NoSuchNode { node },
+            )
+            | PoolError::Undetermined(
+                FabricError::NodeLost { node } | FabricError::NoSuchNode { node },
             ) => {
                 self.has_lost_node.set(true);
                 if self.health.note_loss(*node) {

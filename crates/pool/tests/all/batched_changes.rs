@@ -404,6 +404,49 @@ fn batches_without_room_change_nothing() {
     assert_eq!(simulation.run(), 0);
 }
 
+/// A key may be in its divided leaf when there is no memory for a parent. `OutOfMemory` means that
+/// it was not inserted.
+#[test]
+fn keys_that_lack_room_in_a_parent_may_be_inserted() {
+    const CHUNK_BYTES: u64 = 1 << 16;
+    let undetermined = Rc::new(Cell::new(0));
+    for seed in 0..24 {
+        let (mut simulation, nodes) =
+            FabricSimulation::with_nodes(seed, Delivery::Whole, [2 << 20]);
+        let (endpoint, memory) = (simulation.endpoint(0), simulation.endpoint(1));
+        let counted = Rc::clone(&undetermined);
+        simulation.spawn(0, async move {
+            let random = &mut SmallRng::seed_from_u64(seed);
+            let tree = ChimeTree::create(endpoint, &nodes, INDEX_ROOT, compute_node(nearfield()))
+                .await
+                .expect("a tree");
+            assert_eq!(tree.insert(&key(0), &[1; 8]).await, Ok(None));
+            // The tree gets one more chunk.
+            let mut last = None;
+            while let Ok(chunk) = memory.allocate(nodes[0], CHUNK_BYTES).await {
+                last = Some(chunk);
+            }
+            let chunk = last.expect("a chunk");
+            memory.free(chunk, CHUNK_BYTES).await.expect("a chunk");
+            let (key, error) = loop {
+                let key = key(random.random_range(1..1 << 40));
+                if let Err(error) = tree.insert(&key, &[1; 8]).await {
+                    break (key, error);
+                }
+            };
+            match error {
+                PoolError::Fabric(FabricError::OutOfMemory { .. }) => {
+                    assert_eq!(tree.get(&key).await, Ok(None), "seed {seed}");
+                }
+                PoolError::Undetermined(_) => counted.set(counted.get() + 1),
+                other => panic!("seed {seed}: {other}"),
+            }
+        });
+        assert_eq!(simulation.run(), 0, "seed {seed}");
+    }
+    assert!(undetermined.get() > 0, "no parent was full");
+}
+
 /// Returns the cost of changes of one key each, and of the same changes of other keys in a batch.
 async fn costs(
     tree: &ChimeTree<CountingEndpoint<SimEndpoint>>,
