@@ -392,7 +392,8 @@ impl Epochs {
         Ok(has_more(&blocks) && blocks.ready_bytes() > 0)
     }
 
-    /// Frees blocks that no other participant knows. Those of a lost node are lost with it.
+    /// Frees blocks that no other participant knows. Those of a lost node are lost with it; an
+    /// endpoint that was connected later does not know that node.
     async fn free(
         &self,
         endpoint: &impl Endpoint,
@@ -400,7 +401,7 @@ impl Epochs {
     ) -> Result<(), FabricError> {
         for block in blocks {
             match endpoint.free(block.address, block.bytes).await {
-                Err(FabricError::NodeLost { .. }) => {}
+                Err(FabricError::NodeLost { .. } | FabricError::NoSuchNode { .. }) => {}
                 freed => freed?,
             }
         }
