@@ -281,15 +281,6 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         });
         self.marked(at, writes.collect(), moved)
     }
-
-    /// Returns the error of changes. If they may have been made, the failure of a node must not
-    /// look as if nothing was changed: a caller may then change each key alone.
-    fn after_change(&self, error: PoolError) -> PoolError {
-        match error {
-            PoolError::Fabric(error) if self.has_changed() => PoolError::Undetermined(error),
-            error => error,
-        }
-    }
 }
 
 impl ChangedLeaf {

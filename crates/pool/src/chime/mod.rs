@@ -218,8 +218,8 @@ impl<E: Endpoint> ChimeTree<E> {
     /// counts.
     ///
     /// # Errors
-    /// `Key`, `Value`, the nodes' errors, and those of `decide`. The key was not changed if a node
-    /// has no memory; it may have been after `Undetermined`, or if a node was lost.
+    /// `Key`, `Value`, the nodes' errors, and those of `decide`. The key was not changed if the error
+    /// is `Fabric`, and may have been changed after `Undetermined`.
     pub async fn alter(
         &self,
         key: &[u8],
@@ -234,8 +234,11 @@ impl<E: Endpoint> ChimeTree<E> {
             }
             Ok(decision)
         };
-        self.run(async |session| session.change(key, Intent::Alter, &mut checked).await)
-            .await
+        self.run(async |session| {
+            let changed = session.change(key, Intent::Alter, &mut checked).await;
+            changed.map_err(|error| session.after_change(error))
+        })
+        .await
     }
 
     /// Returns the last `count` entries with keys up to `from`, in descending order. `from` has the

@@ -69,7 +69,7 @@ impl<E: Endpoint> ChimeTree<E> {
             // others that came after it.
             if session.changed.get() {
                 return match result {
-                    // `OutOfMemory` means that nothing was changed.
+                    // A caller takes `OutOfMemory` for a change that was not made.
                     Err(PoolError::Fabric(error @ FabricError::OutOfMemory { .. })) => {
                         Err(PoolError::Undetermined(error))
                     }
@@ -128,9 +128,13 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         self.changed.set(changed);
     }
 
-    /// Returns true if the operation has changed something, or may have.
-    pub(super) fn has_changed(&self) -> bool {
-        self.changed.get()
+    /// Returns the error of a change. If that may have been made, the failure of a node must not
+    /// look as if nothing was changed: callers then change each key alone, or reuse its memory.
+    pub(super) fn after_change(&self, error: PoolError) -> PoolError {
+        match error {
+            PoolError::Fabric(error) if self.changed.get() => PoolError::Undetermined(error),
+            error => error,
+        }
     }
 
     /// Reads the value of a key, like [`get`](crate::PoolIndexClient::get).

@@ -90,7 +90,7 @@ impl<F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, '_, F, E> {
             let rest = left.split_off(together.min(left.len()));
             left = match self.change_some(left).await {
                 Ok(left) => left,
-                // Alone, each key shows if there is room for it.
+                // Alone, each key shows if there is room for it, or if its own leaf is lost.
                 Err(unchanged) => {
                     together = 1;
                     unchanged
@@ -101,7 +101,8 @@ impl<F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, '_, F, E> {
     }
 
     /// Changes some keys, and returns those that must be changed again or are in another leaf.
-    /// Returns all as an error if a node has no room for several of them; then none was changed.
+    /// Returns all as an error if a node has no room for several of them, or is lost; then none was
+    /// changed.
     async fn change_some(
         &self,
         mut changes: Vec<PreparedChange>,
@@ -114,7 +115,7 @@ impl<F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, '_, F, E> {
             Ok(reading) => reading,
             Err(error) => {
                 for change in &changes {
-                    self.fail(change, &self.unreachable(&error));
+                    self.fail(change, || self.unreachable(&error));
                 }
                 return Ok(Vec::new());
             }
@@ -140,9 +141,18 @@ impl<F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, '_, F, E> {
                     _ => Err(changes),
                 };
             }
+            Err(PoolError::Fabric(
+                FabricError::NodeLost { .. } | FabricError::NoSuchNode { .. },
+            )) if changes.len() > 1 => return Err(changes),
             Err(error) => {
-                for change in &changes {
-                    self.fail(change, &self.unknown(&error));
+                for change in &mut changes {
+                    // `Fabric` means that nothing was changed. Otherwise another client may have
+                    // seen the blocks.
+                    if matches!(error, PoolError::Fabric(_)) {
+                        change.fate = Fate::Before;
+                        self.take_back(change, &reading).await;
+                    }
+                    self.fail(change, || self.unknown(&error));
                 }
                 return Ok(Vec::new());
             }
@@ -176,9 +186,13 @@ impl<F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, '_, F, E> {
     /// Places the last value that is set of each key, which is most likely the final one. Values in
     /// blocks are written by one post.
     async fn place_last(&self, changes: &mut [PreparedChange]) {
-        let client = self.client;
+        let (client, endpoint) = (self.client, self.client.tree.endpoint());
         let mut blocks = Vec::new();
         for (number, change) in changes.iter_mut().enumerate() {
+            // A block that was written in an earlier round may be lost with its node since.
+            change.placed.retain(|(_, _, block)| {
+                block.is_none_or(|block| endpoint.is_reachable(block.address.node()))
+            });
             loop {
                 let set = self.positions(change);
                 let set = set.filter(|&position| value_set(&self.input, position).is_some());
@@ -213,11 +227,23 @@ impl<F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, '_, F, E> {
                 bytes: value.as_ref(),
             })
             .collect();
-        if let Err(error) = client.tree.endpoint().post(&mut verbs).await {
-            for &(number, ..) in &blocks {
-                let change = &mut changes[number];
-                if let Some((position, ..)) = change.placed.pop() {
-                    let error = self.unreachable(&PoolError::Fabric(error.clone()));
+        if endpoint.post(&mut verbs).await.is_ok() {
+            return;
+        }
+        // A node is lost, which must not concern the blocks of others. Each block is still unknown
+        // to other clients, so it may be written twice.
+        for (number, block, value) in &blocks {
+            let change = &mut changes[*number];
+            let Some((position, _, _)) = change.placed.pop() else {
+                continue;
+            };
+            match client.blocks.fill(endpoint, *block, value.as_ref()).await {
+                Ok(block) => {
+                    let slot = client.codec.encode_block(block);
+                    change.placed.push((position, slot, Some(block)));
+                }
+                Err(error) => {
+                    let error = self.not_placed(position, &error);
                     self.refuse(change, position, error);
                 }
             }
@@ -276,7 +302,7 @@ impl<F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, '_, F, E> {
         })
     }
 
-    /// Takes back the blocks of a change that was made and does not use them.
+    /// Takes back the blocks of a change that has ended and does not use them.
     async fn take_back(&self, change: &mut PreparedChange, reading: &BlockReadGuard<'_>) {
         let (blocks, endpoint) = (&self.client.blocks, self.client.tree.endpoint());
         for (position, _, block) in std::mem::take(&mut change.placed) {
@@ -291,15 +317,13 @@ impl<F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, '_, F, E> {
     }
 
     /// Refuses an operation that needs memory, because the tree could not grow, of a key that was
-    /// changed alone.
+    /// changed alone. Nothing was changed, so its block is taken back with those of the next round.
     fn refuse_first(
         &self,
         mut changes: Vec<PreparedChange>,
         error: &FabricError,
     ) -> Vec<PreparedChange> {
         for change in &mut changes {
-            // If the outcome is unknown, another client may have seen the blocks.
-            change.placed.clear();
             change.no_room = None;
             // Only an operation that sets a value can have needed memory.
             let first_set = self
@@ -321,31 +345,26 @@ impl<F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, '_, F, E> {
         reading: &BlockReadGuard<'_>,
     ) -> Vec<PreparedChange> {
         let client = self.client;
-        let read = self.read_old(&made, reading).await;
-        let mut values = read.as_deref().unwrap_or_default().iter();
+        let mut reads = self.read_old(&made, reading).await.into_iter();
         let mut again = Vec::new();
         for (change, slot) in made {
             let held = slot.as_deref().map(|slot| client.codec.decode_value(slot));
+            let read = match held {
+                Some(StoreSlotValue::Outside(_)) => reads.next(),
+                _ => None,
+            };
             let value = match (held, &read) {
-                (None, _) => None,
                 (Some(StoreSlotValue::Inline(value)), _) => Some(value),
-                (Some(StoreSlotValue::Outside(block)), Ok(_)) => match block.check() {
-                    Ok(()) => values.next().map(|value| &value[..]),
-                    Err(error) => {
-                        self.fail(&change, &self.unknown(&error));
-                        continue;
-                    }
-                },
-                (Some(StoreSlotValue::Outside(_)), Err(PoolError::Session))
-                    if change.fate == Fate::Before =>
-                {
+                (_, Some(Err(PoolError::Session))) if change.fate == Fate::Before => {
                     again.push(change);
                     continue;
                 }
-                (Some(StoreSlotValue::Outside(_)), Err(error)) => {
-                    self.fail(&change, &self.unknown(error));
+                (_, Some(Err(error))) => {
+                    self.fail(&change, || self.unknown(error));
                     continue;
                 }
+                (_, Some(Ok(value))) => Some(&value[..]),
+                (_, None) => None,
             };
             let is_present = held.is_some();
             let output = &mut *self.output.borrow_mut();
@@ -359,37 +378,52 @@ impl<F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, '_, F, E> {
     }
 
     /// Reads the old values that are in blocks, by one post, and retires those that were replaced.
-    /// Leaves out damaged ones.
+    /// Returns each value, or the reason why it is not known.
     async fn read_old(
         &self,
         made: &[(PreparedChange, Option<Vec<u8>>)],
         reading: &BlockReadGuard<'_>,
-    ) -> Result<Vec<Vec<u8>>, PoolError> {
+    ) -> Vec<Result<Vec<u8>, PoolError>> {
         let (client, endpoint) = (self.client, self.client.tree.endpoint());
         let (mut blocks, mut replaced) = (Vec::new(), Vec::new());
         for (change, slot) in made {
             let held = slot.as_deref().map(|slot| client.codec.decode_value(slot));
-            if let Some(StoreSlotValue::Outside(block)) = held
-                && block.check().is_ok()
-            {
-                blocks.push(block);
+            if let Some(StoreSlotValue::Outside(block)) = held {
                 if change.fate != Fate::Before {
-                    replaced.push(block);
+                    replaced.push(blocks.len());
                 }
+                blocks.push(block);
             }
         }
         if blocks.is_empty() {
-            return Ok(Vec::new());
+            return Vec::new();
         }
-        let values = client.blocks.read_all(endpoint, &blocks).await?;
-        // No slot refers to them any more, but other clients may be about to read them.
-        for block in replaced {
-            client.blocks.retire(endpoint, reading, block).await?;
+        let together = client.blocks.read_all(endpoint, &blocks).await;
+        let mut reads: Vec<Result<Vec<u8>, PoolError>> = match together {
+            Ok(values) => values.into_iter().map(Ok).collect(),
+            // One block is damaged or on a lost node, which must not concern the others.
+            Err(_) => {
+                let mut alone = Vec::with_capacity(blocks.len());
+                for &block in &blocks {
+                    alone.push(client.blocks.read(endpoint, block).await);
+                }
+                alone
+            }
+        };
+        // No slot refers to them any more, but other clients may be about to read them. Those that
+        // cannot be read are retired as well, because their nodes may come back.
+        for number in replaced {
+            let retired = client.blocks.retire(endpoint, reading, blocks[number]);
+            if let Err(error) = retired.await {
+                reads[number] = Err(error);
+            }
         }
-        match reading.is_valid(endpoint).await? {
-            true => Ok(values),
-            false => Err(PoolError::Session),
-        }
+        let reason = match reading.is_valid(endpoint).await {
+            Ok(true) => return reads,
+            Ok(false) => PoolError::Session,
+            Err(error) => error,
+        };
+        vec![Err(reason); blocks.len()]
     }
 
     /// Returns the slot's bytes for the value that an operation sets.
@@ -407,10 +441,12 @@ impl<F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, '_, F, E> {
         change.refused.push(position);
     }
 
-    /// Fails all operations of a change.
-    fn fail(&self, change: &PreparedChange, error: &OperationError) {
+    /// Fails all operations of a change, each by the error that `note` returns, which also notes
+    /// the failure.
+    fn fail(&self, change: &PreparedChange, note: impl Fn() -> OperationError) {
         for position in self.positions(change) {
-            self.output.borrow_mut().fail(position, error.clone());
+            let error = note();
+            self.output.borrow_mut().fail(position, error);
         }
     }
 

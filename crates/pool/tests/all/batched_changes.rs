@@ -7,7 +7,7 @@ use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
 use nearfield_fabric::{Endpoint, FabricError, NodeId};
 use nearfield_fabric_testkit::{
     FaultInterference, FaultySimEndpoint, INDEX_ROOT, NumberKeyIndex, RemoteIndexFactory,
-    RemoteRunPlan, SimEndpointFault, check, fabric_error, run,
+    RemoteRunFailure, RemoteRunPlan, SimEndpointFault, check, each_seed, fabric_error, run,
 };
 use nearfield_pool::chime::{ChimeLockKind, ChimeOptions, ChimeTree, KeyChangeDecision};
 use nearfield_pool::{Entry, PoolError, PoolIndexClient};
@@ -163,6 +163,25 @@ fn batches_are_linearizable_while_nodes_are_divided_and_merged() {
             ..plan(60, 60)
         };
         check(60, &plan, &BatchedTrees::new(nearfield()));
+    }
+}
+
+/// Batches on the leaves of other nodes go on, also if they merge these with neighbours.
+#[test]
+fn batches_outlive_a_lost_node() {
+    for (removing, dying) in [(0.1, 0.0), (0.45, 0.0), (0.45, 0.4)] {
+        let plan = RemoteRunPlan {
+            removing,
+            dying,
+            losing: Some((1, Duration::from_micros(800))),
+            ..plan(60, 60)
+        };
+        let system = BatchedTrees::new(nearfield());
+        each_seed(60, |seed| {
+            let report = run(seed, &plan, &system)?;
+            assert!(report.readable > 0, "seed {seed}: {report:?}");
+            Ok::<_, RemoteRunFailure>(report)
+        });
     }
 }
 

@@ -371,6 +371,68 @@ fn keys_of_other_nodes_outlive_a_lost_node() {
     names_the_node(store.count().expect_err("some leaves are lost"));
 }
 
+/// A batch changes all keys of the leaves that are left, although old values of some of them are
+/// lost, and retires the old values. Changes of other keys leave no memory behind.
+#[test]
+fn a_batch_changes_the_keys_that_a_lost_node_leaves() {
+    const NEW: &[u8] = &[9; 200];
+    let mut nodes = served(2, 64 << 20);
+    let store: PoolStore<ByteStrings, _> = open(&nodes, &options(1, 16)).expect("a store");
+    let keys: Vec<String> = (0..2000).map(|number| format!("key{number:04}")).collect();
+    for (number, key) in keys.iter().enumerate() {
+        assert_eq!(store.insert(key.as_bytes(), &value_of(number)), Ok(None));
+    }
+    nodes.end(1);
+    let is_readable = |key: &String| store.get(key.as_bytes()).is_ok();
+    let readable: Vec<bool> = keys.iter().map(is_readable).collect();
+    let mut batch = Batch::<ByteStrings>::new();
+    for key in &keys {
+        batch.insert(key.as_bytes(), NEW);
+    }
+    store
+        .execute(&mut batch)
+        .expect("operations fail on their own");
+    let (mut replaced, mut retired, mut lost) = (0, 0, None);
+    for (number, key) in keys.iter().enumerate() {
+        let has_new = match store.get(key.as_bytes()) {
+            Ok(found) => {
+                assert_eq!(found.as_deref(), Some(NEW), "{key}");
+                true
+            }
+            Err(_) => false,
+        };
+        match batch.outcome(number) {
+            OperationOutcome::Value(before) => {
+                assert_eq!(before, Some(&value_of(number)[..]), "{key}");
+                assert!(readable[number] && has_new, "{key}");
+            }
+            OperationOutcome::Failed(OperationError::Unknown { what }) => {
+                assert!(what.contains("memory node 1"), "{what}");
+                assert!(!readable[number], "{key}");
+                replaced += usize::from(has_new);
+                if !has_new {
+                    lost = Some(key.as_bytes());
+                }
+            }
+            other => panic!("{key}: {other:?}"),
+        }
+        if has_new && value_of(number).len() > 16 {
+            retired += 128;
+        }
+    }
+    // Half of the leaves are left, half of their values are long, and half of these are lost.
+    assert!(replaced > 100, "{replaced}");
+    assert!(store.retired_bytes() >= retired, "{retired}");
+    // Otherwise the last node would soon be full.
+    let (lost, long) = (lost.expect("a lost leaf"), vec![7; 40_000]);
+    for _ in 0..2000 {
+        for done in [store.put(lost, &long), store.insert(lost, &long).map(drop)] {
+            let is_unknown = matches!(done, Err(OperationError::Unknown { .. }));
+            assert!(is_unknown, "{done:?}");
+        }
+    }
+}
+
 /// Long values that are replaced are counted until their memory is reused.
 #[test]
 fn long_values_are_whole_and_what_they_leave_behind_is_counted() {
