@@ -448,7 +448,7 @@ fn keys_that_lack_room_in_a_parent_may_be_inserted() {
             let chunk = last.expect("a chunk");
             memory.free(chunk, CHUNK_BYTES).await.expect("a chunk");
             let (key, error) = loop {
-                let key = key(random.random_range(1..1 << 40));
+                let key = key(random.random_range(1..1_u64 << 40));
                 if let Err(error) = tree.insert(&key, &[1; 8]).await {
                     break (key, error);
                 }
