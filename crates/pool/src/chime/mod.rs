@@ -218,8 +218,8 @@ impl<E: Endpoint> ChimeTree<E> {
     /// counts.
     ///
     /// # Errors
-    /// `Key`, `Value`, the nodes' errors, and those of `decide`. The key was not changed if the error
-    /// is `Fabric`, and may have been changed after `Undetermined`.
+    /// `Key`, `Value`, the nodes' errors, and those of `decide`. The key was not changed if the
+    /// error is `Fabric`, and may have been changed after `Undetermined`.
     pub async fn alter(
         &self,
         key: &[u8],
