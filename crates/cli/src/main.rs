@@ -11,6 +11,7 @@ mod memory_node;
 mod nodes;
 #[cfg(target_os = "linux")]
 mod offload;
+mod pool;
 #[cfg(target_os = "linux")]
 mod program;
 mod serve;
@@ -42,6 +43,7 @@ enum NearfieldCommand {
     #[cfg(target_os = "linux")]
     MemoryNode(memory_node::MemoryNodeArguments),
     Nodes(nodes::NodesArguments),
+    Pool(pool::PoolArguments),
     #[cfg(target_os = "linux")]
     Switch(switch::SwitchArguments),
     #[cfg(target_os = "linux")]
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         NearfieldCommand::MemoryNode(arguments) => memory_node::run(&arguments),
         NearfieldCommand::Nodes(arguments) => nodes::run(&arguments),
+        NearfieldCommand::Pool(arguments) => pool::run(&arguments),
         #[cfg(target_os = "linux")]
         NearfieldCommand::Switch(arguments) => switch::run(&arguments),
         #[cfg(target_os = "linux")]

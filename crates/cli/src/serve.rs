@@ -89,12 +89,14 @@ pub struct ServeArguments {
     /// modules with processors of their own (here: threads).
     #[arg(long, value_enum, default_value = "local", help_heading = "Placement")]
     placement: PlacementArgument,
-    /// The memory nodes of the pool, separated by commas: shm:NAME, ucx:HOST:PORT, or
-    /// etcd:URL,URL for those that are registered there.
+    /// The memory nodes of the pool, separated by commas: [NUMBER=]shm:NAME or
+    /// [NUMBER=]ucx:HOST:PORT, or etcd:URL,URL for those that are registered there. A node must
+    /// have the number that is given for it.
     #[arg(long, value_name = "NODES", required_if_eq("placement", "pool"))]
     #[arg(help_heading = "Placement")]
     pool: Option<nearfield::PoolPlacement>,
-    /// Number of memory nodes that must be registered in etcd before the server starts.
+    /// Number of memory nodes in etcd for which the server waits, up to 30 s. A pool that exists is
+    /// then used without those that are missing, except node 0.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "pool")]
     #[arg(help_heading = "Placement")]
     pool_nodes: usize,

@@ -65,6 +65,10 @@ impl<I: Interference> Endpoint for FaultySimEndpoint<I> {
         self.endpoint.nodes()
     }
 
+    fn is_reachable(&self, node: NodeId) -> bool {
+        self.endpoint.is_reachable(node)
+    }
+
     async fn post(&self, verbs: &mut [FabricVerb<'_>]) -> Result<(), FabricError> {
         self.interference.post(&self.endpoint, verbs).await
     }

@@ -13,7 +13,7 @@ pub const INDEX_ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
 /// If the error is another one.
 pub fn fabric_error(error: PoolError) -> FabricError {
     match error {
-        PoolError::Fabric(error) => error,
+        PoolError::Fabric(error) | PoolError::Undetermined(error) => error,
         other => panic!("{other}"),
     }
 }

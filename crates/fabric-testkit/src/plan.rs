@@ -18,6 +18,9 @@ pub struct RemoteRunPlan {
     pub keys: u64,
     /// Share of the clients that die, each at any of its verbs.
     pub dying: f64,
+    /// The number of a memory node that is lost, and the latest time of its loss after the index is
+    /// created. It is lost after half of that time, when clients have opened the index.
+    pub losing: Option<(u16, Duration)>,
     /// Share of the operations that remove a key; of the others half read one.
     pub removing: f64,
     /// Share of the updates among the operations that neither remove nor read; the others insert
@@ -40,6 +43,7 @@ impl Default for RemoteRunPlan {
             operations: 12,
             keys: 4,
             dying: 0.0,
+            losing: None,
             removing: 0.2,
             updating: 0.0,
             overwriting: 0.0,

@@ -23,6 +23,8 @@ pub struct RemoteRunReport {
     pub answered: usize,
     /// Number of writes without one, because their clients died or cannot know it.
     pub unanswered: usize,
+    /// Number of keys that a later client could read.
+    pub readable: usize,
 }
 
 /// The failure of a run.
@@ -79,6 +81,7 @@ pub fn each_seed<E: fmt::Display>(
         runs += 1;
         total.answered += report.answered;
         total.unanswered += report.unanswered;
+        total.readable += report.readable;
         Ok::<(), E>(())
     });
     if let Some(failure) = failure {
@@ -127,6 +130,10 @@ pub fn run<S: RemoteIndexFactory>(
     // The index is complete before other clients open it, because they need not wait for it.
     finish(&mut simulation, plan, &refused)?;
 
+    if let Some((node, latest)) = plan.losing {
+        let from = latest.mul_f64(random.random_range(0.5..1.0));
+        simulation.lose_node(NodeId(node), simulation.now() + from);
+    }
     for client in 1..=plan.clients {
         if random.random_bool(plan.dying) {
             // Operations take several verbs. A client survives if its planned death is after its
@@ -167,7 +174,7 @@ pub fn run<S: RemoteIndexFactory>(
     let last = plan.clients + 1;
     work(&mut simulation, system, last, steps, &history, &refused);
     finish(&mut simulation, plan, &refused)?;
-    judge(history.calls())
+    judge(history.calls(), last)
 }
 
 /// Distance of session numbers. A client has a session of its own, and another one each time that
@@ -238,8 +245,8 @@ fn finish(
     Ok(())
 }
 
-/// Checks that the calls on each key can be linearized.
-fn judge(mut calls: Vec<RemoteIndexCall>) -> Result<RemoteRunReport, RemoteRunFailure> {
+/// Checks that the calls on each key can be linearized. `last` is the client that reads all keys.
+fn judge(mut calls: Vec<RemoteIndexCall>, last: u32) -> Result<RemoteRunReport, RemoteRunFailure> {
     calls.sort_by_key(|call| call.key);
     // Linearizability is local, so each key is judged alone, which keeps the searches small.
     for of_key in calls.chunk_by(|one, other| one.key == other.key) {
@@ -249,10 +256,15 @@ fn judge(mut calls: Vec<RemoteIndexCall>) -> Result<RemoteRunReport, RemoteRunFa
             return Err(RemoteRunFailure::NotLinearizable { key, shown });
         }
     }
-    let answered = calls.iter().filter(|call| call.met.is_some()).count();
+    let answered = calls.iter().filter(|call| call.met.is_some());
+    // A client has further sessions after operations without an outcome.
+    let of_last = |call: &&RemoteIndexCall| call.session % SESSIONS == last;
+    let readable = answered.clone().filter(of_last).count();
+    let answered = answered.count();
     Ok(RemoteRunReport {
         answered,
         unanswered: calls.len() - answered,
+        readable,
     })
 }
 

@@ -56,38 +56,65 @@ impl FabricArena {
     }
 
     /// Allocates `bytes` on the node whose turn it is, aligned to [`LINE_BYTES`] or to the arena's
-    /// alignment. Their content is unspecified. The arena skips a node without memory.
+    /// alignment. Their content is unspecified. The arena skips nodes without memory, and lost
+    /// nodes.
     ///
     /// # Errors
-    /// `OutOfMemory` if no node has enough memory, and the errors of calls to nodes.
+    /// `OutOfMemory` if no node has enough memory, `NodeLost` if all are lost.
     pub async fn allocate(
         &self,
         endpoint: &impl Endpoint,
         bytes: u64,
     ) -> Result<GlobalAddress, FabricError> {
         let nodes = self.left.borrow().len();
-        let mut error = FabricError::OutOfMemory {
-            node: NodeId::default(),
-            bytes,
-        };
+        let (mut full, mut lost) = (None, None);
         // The first turns pass over nodes that were full lately. The second ones ask these, too,
         // before memory counts as exhausted.
         for attempt in 0..2 * nodes {
             let turn = self.turn.replace(self.turn.get() + 1);
             let number = turn % nodes;
-            let is_full = self.left.borrow()[number].1.ask_from > turn;
-            if is_full && attempt < nodes {
+            let (node, rest) = self.left.borrow()[number];
+            if rest.ask_from > turn && attempt < nodes {
+                continue;
+            }
+            // The rest of a chunk of a lost node is lost as well.
+            if !endpoint.is_reachable(node) {
+                lost = Some(FabricError::NodeLost { node });
                 continue;
             }
             match self.allocate_at(endpoint, number, bytes).await {
-                Err(full @ FabricError::OutOfMemory { .. }) => {
-                    error = full;
+                Err(error @ FabricError::OutOfMemory { .. }) => {
+                    full = Some(error);
                     self.left.borrow_mut()[number].1.ask_from = turn + TURNS_PASSED_OVER;
                 }
+                Err(error @ FabricError::NodeLost { .. }) => lost = Some(error),
                 other => return other,
             }
         }
-        Err(error)
+        let node = NodeId::default();
+        Err(full
+            .or(lost)
+            .unwrap_or(FabricError::OutOfMemory { node, bytes }))
+    }
+
+    /// Allocates on the first node like [`allocate`](FabricArena::allocate), or on another if the
+    /// first has too little memory.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if no node has enough memory, `NodeLost` if the first is lost.
+    pub async fn allocate_first(
+        &self,
+        endpoint: &impl Endpoint,
+        bytes: u64,
+    ) -> Result<GlobalAddress, FabricError> {
+        let (node, _) = self.left.borrow()[0];
+        if !endpoint.is_reachable(node) {
+            return Err(FabricError::NodeLost { node });
+        }
+        match self.allocate_at(endpoint, 0, bytes).await {
+            Err(FabricError::OutOfMemory { .. }) => self.allocate(endpoint, bytes).await,
+            other => other,
+        }
     }
 
     async fn allocate_at(
@@ -180,6 +207,7 @@ mod tests {
     use crate::transport::sim::{Delivery, FabricSimulation};
     use nearfield_hardware::network::NetworkPreset;
     use std::rc::Rc;
+    use std::time::Duration;
 
     #[test]
     fn pieces_are_apart_on_all_nodes_and_all_comes_back() {
@@ -251,6 +279,38 @@ mod tests {
         });
         assert_eq!(simulation.run(), 0);
         assert_eq!(simulation.allocated_bytes(nodes[0]), 0);
+    }
+
+    #[test]
+    fn lost_nodes_are_passed_over() {
+        let (mut simulation, nodes) = FabricSimulation::with_nodes(1, Delivery::Torn, [1 << 20; 2]);
+        let loss = Duration::from_millis(10);
+        simulation.lose_node(nodes[1], loss);
+        let endpoint = simulation.endpoint(0);
+        simulation.spawn(0, async move {
+            let arena = FabricArena::new(&nodes, 1 << 16);
+            let mut on_second = 0;
+            for _ in 0..10 {
+                let piece = arena.allocate(&endpoint, 64).await.unwrap();
+                on_second += usize::from(piece.node() == nodes[1]);
+            }
+            assert_eq!(on_second, 5);
+            endpoint.sleep(2 * loss).await;
+            // The chunk of the lost node has room left.
+            for _ in 0..100 {
+                let piece = arena.allocate(&endpoint, 64).await.unwrap();
+                assert_eq!(piece.node(), nodes[0]);
+            }
+            let full = arena.allocate(&endpoint, 1 << 21).await.unwrap_err();
+            assert!(matches!(full, FabricError::OutOfMemory { .. }), "{full}");
+            let first = arena.allocate_first(&endpoint, 64).await.unwrap();
+            assert_eq!(first.node(), nodes[0]);
+            let arena = FabricArena::new(&nodes[1..], 1 << 16);
+            let lost = FabricError::NodeLost { node: nodes[1] };
+            assert_eq!(arena.allocate(&endpoint, 64).await, Err(lost.clone()));
+            assert_eq!(arena.allocate_first(&endpoint, 64).await, Err(lost));
+        });
+        assert_eq!(simulation.run(), 0);
     }
 
     #[test]

@@ -81,6 +81,10 @@ impl<E: Endpoint> Endpoint for CountingEndpoint<E> {
         self.endpoint.nodes()
     }
 
+    fn is_reachable(&self, node: NodeId) -> bool {
+        self.endpoint.is_reachable(node)
+    }
+
     fn atomic_bytes(&self) -> u64 {
         self.endpoint.atomic_bytes()
     }

@@ -14,6 +14,16 @@ pub enum ClientProcessorWork {
     Speculation,
 }
 
+/// The memory of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeMemoryUse {
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// The number of allocated bytes some milliseconds ago; `None` if only the node knows it.
+    pub allocated_bytes: Option<u64>,
+}
+
 /// A client's access to the memory nodes.
 ///
 /// A client may have many posts in flight, each awaited by a task of its own. They take effect in
@@ -21,6 +31,12 @@ pub enum ClientProcessorWork {
 pub trait Endpoint {
     /// Returns the memory nodes, in the order of their numbers.
     fn nodes(&self) -> Vec<NodeId>;
+
+    /// Returns false if the node is known to be lost, so that every verb to it fails at once. No
+    /// round trip.
+    fn is_reachable(&self, _node: NodeId) -> bool {
+        true
+    }
 
     /// Returns the atomic unit in bytes: 64 (a line) or 8 (a word). A read or write between two
     /// multiples of it is atomic. An index whose layout relies on lines must check this, and refuse

@@ -42,7 +42,7 @@ mod verb;
 pub use address::{GlobalAddress, LINE_BYTES, NodeId, RESERVED_BYTES, WORD_BYTES};
 pub use arena::FabricArena;
 pub use chunks::Chunks;
-pub use endpoint::{ClientProcessorWork, Endpoint};
+pub use endpoint::{ClientProcessorWork, Endpoint, NodeMemoryUse};
 pub use error::FabricError;
 pub use prefetch::{prefetch, prefetch_line};
 pub use verb::{FabricVerb, MaskedSwap};

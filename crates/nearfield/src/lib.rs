@@ -76,13 +76,15 @@ pub use nearfield_core::{
 #[cfg(feature = "pool")]
 pub use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress};
 #[cfg(feature = "pool")]
+pub use nearfield_fabric::{NodeId, NodeMemoryUse};
+#[cfg(feature = "pool")]
 pub use nearfield_offload::{node::Tenant, wire::AuthenticationKey};
 #[cfg(feature = "pool")]
 pub use nearfield_pool::chime::LeafReads;
 #[cfg(feature = "pool")]
 pub use nearfield_pool::filtered::{ScanAggregates, ValueFilter};
 #[cfg(feature = "pool")]
-pub use nearfield_pool::store::StoreOpenError;
+pub use nearfield_pool::store::{PoolMember, PoolNodeState, StoreOpenError};
 pub use nearfield_radix::{
     Combine, EngineOptions, Entry, MemoryUse, RadixCounters, RadixPinGuard, ValueRef,
 };
@@ -92,11 +94,11 @@ pub use nearfield_tiers::map::TierUse;
 pub use nearfield_tiers::{Specification as Tier, TierKind, TierOpenError as TierError};
 #[cfg(feature = "pim")]
 pub use placement::Pim;
-#[cfg(feature = "pool")]
-pub use placement::PoolPlacement;
 #[cfg(feature = "tiers")]
 pub use placement::TieredPlacement;
 pub use placement::{AnyPlacement, Local, MapPlacement};
+#[cfg(feature = "pool")]
+pub use placement::{PoolNodeContent, PoolNodeStatus, PoolPlacement, PoolUse};
 pub use read_result::MapReadResult;
 pub use typed::{TypedMap, TypedRange};
 

@@ -1,13 +1,18 @@
 //! Checks of readers that a test can switch off, to show that a test fails without them. Without
 //! the feature `canary` they are always made, and the switch costs nothing.
 
-/// A reader's check for concurrent writes to a node.
+/// A reader's check for concurrent writes to a node, or for a node that was divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// The check that the node is of one write of all of it (CHIME, section 4.1.3, level 1).
     NodeVersions,
     /// The check that each entry is of one write of it (level 2).
     EntryVersions,
+    /// The check that no key was moved while its neighborhood was read: by the hop bitmap of the
+    /// home, and by the versions of the home in a second read (level 3).
+    Moves,
+    /// The check that the leaf has the sibling that its parent expects (section 4.2.3).
+    Siblings,
     /// The check that the counter behind the lock is even, and the same before and after the read.
     Counters,
     /// The check that no key has left its slot since a key was overwritten that is overwritten

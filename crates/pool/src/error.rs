@@ -100,6 +100,10 @@ pub enum PoolError {
          unknown"
     )]
     Interrupted,
+    /// A node has failed in a change, which may have been made: it had no memory to complete it, or
+    /// the change was one of several keys.
+    #[error("{0}; the change may have been made")]
+    Undetermined(FabricError),
     /// Entries to load are not in strictly ascending order of their keys.
     #[error("entry {position} to load is not greater than the one before it")]
     Unsorted {

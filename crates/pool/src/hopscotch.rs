@@ -10,6 +10,7 @@
 //! A client that changes a leaf holds its lock. All changes count the versions of the entries that
 //! they write.
 
+use crate::canary::Check;
 use crate::layout::{LeafSlotRange, PoolLeaf, is_empty_key};
 use nearfield_fabric::GlobalAddress;
 
@@ -43,7 +44,9 @@ pub(crate) fn lookup_at(leaf: &PoolLeaf, home: usize, key: &[u8]) -> Neighborhoo
     match found {
         Some(slot) => NeighborhoodLookup::Found(slot),
         // Without bitmaps nothing is ever moved, or the leaf's counter detects it.
-        None if !leaf.layout().has_bitmaps() => NeighborhoodLookup::Absent,
+        None if !leaf.layout().has_bitmaps() || !Check::Moves.is_made() => {
+            NeighborhoodLookup::Absent
+        }
         None if rebuilt_bitmap(leaf, home) == leaf.hop_bitmap(home) => NeighborhoodLookup::Absent,
         None => NeighborhoodLookup::Moved,
     }

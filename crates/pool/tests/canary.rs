@@ -85,6 +85,19 @@ fn versions_of_entries_are_missed() {
     is_missed(Check::EntryVersions, Delivery::Torn);
 }
 
+/// Only leaves with hop bitmaps have this check. The keys of ours are moved by writes of the whole
+/// leaf.
+#[test]
+fn moves_are_missed() {
+    let [(name, options), _] = trees();
+    is_missed_by(name, options, Check::Moves, &plan(Delivery::Torn));
+}
+
+#[test]
+fn siblings_are_missed() {
+    is_missed(Check::Siblings, Delivery::Torn);
+}
+
 #[test]
 fn counters_are_missed() {
     is_missed(Check::Counters, Delivery::TornWords);

@@ -27,7 +27,8 @@ type Failure = Box<dyn std::error::Error>;
 ///
 /// Loads random keys of 8 bytes with values of 8 bytes, and reads and writes uniformly random ones
 /// of them: one operation at a time, and in batches that have many operations in flight at once.
-/// Every result is checked. The map is left at the nodes.
+/// A run is a batch of adjacent keys, of which many share a leaf. Every result is checked. The map
+/// is left at the nodes.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct BenchPoolArguments {
@@ -248,6 +249,7 @@ impl PoolBench {
         self.batches("insert", batch, |inserts, key| {
             inserts.insert(key, value(key));
         })?;
+        self.runs(batch)?;
         self.row("scan of 100", 1, |bench| {
             let from = Bound::Included(bench.draw());
             let mut scan = Batch::new();
@@ -291,6 +293,28 @@ impl PoolBench {
         })
     }
 
+    /// Measures batches of inserts of adjacent keys, which exist.
+    fn runs(&mut self, size: usize) -> Result<(), Failure> {
+        let mut sorted: Vec<u64> = (0..self.keys).map(key).collect();
+        sorted.sort_unstable();
+        let size = size.min(sorted.len());
+        let firsts = (sorted.len() - size + 1) as u64;
+        let mut batch = Batch::with_capacity(size);
+        self.row("insert, run", size, |bench| {
+            batch.clear();
+            let first = bench.draw_below(firsts) as usize;
+            let run = &sorted[first..first + size];
+            for &key in run {
+                batch.insert(key, value(key));
+            }
+            bench.map.execute(&mut batch)?;
+            for (position, &key) in run.iter().enumerate() {
+                check(batch.value(position), key)?;
+            }
+            Ok(size as u64)
+        })
+    }
+
     /// Loads the keys, unless they are present.
     fn load(&mut self, batch: usize) -> Result<(), Failure> {
         debug_assert!(batch > 0);
@@ -314,11 +338,16 @@ impl PoolBench {
 
     /// Draws one of the keys.
     fn draw(&mut self) -> u64 {
+        key(self.draw_below(self.keys))
+    }
+
+    /// Draws a number below `bound`; 0 if that is 0.
+    fn draw_below(&mut self, bound: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         // The upper half of the product is below the factor, without the bias of a remainder.
-        let number = ((u128::from(key(self.random)) * u128::from(self.keys)) >> 64) as u64;
-        debug_assert!(number <= self.keys.saturating_sub(1));
-        key(number)
+        let number = ((u128::from(key(self.random)) * u128::from(bound)) >> 64) as u64;
+        debug_assert!(number <= bound.saturating_sub(1));
+        number
     }
 
     /// Calls `act` until the time has passed, and adds a row. `act` returns the number of

@@ -102,6 +102,56 @@ fn invalid_options_are_refused() {
     assert!(text.contains("must begin with shm: or ucx:"), "{text}");
 }
 
+/// A server takes the lists of nodes that `nearfield nodes` takes.
+#[test]
+fn a_server_refuses_a_node_of_another_number() {
+    let name = &format!("test-{}-numbered", std::process::id());
+    let mut child = start(&format!("shm:{name}"));
+    let serve = |list: String| {
+        let mut command = Command::new(NEARFIELD);
+        command
+            .args(["serve", "--port", "0", "--placement", "pool"])
+            .args(["--pool", &list])
+            .stdin(Stdio::null());
+        error_of(&mut command)
+    };
+    assert_eq!(
+        serve(format!("7=shm:{name}")),
+        format!(
+            "nearfield: the memory node at shm:{name} is node 2, and the list of nodes has it as \
+             node 7\n"
+        )
+    );
+    let twice = serve(format!("2=shm:{name},2=shm:other"));
+    assert!(twice.contains("cannot be \"other\" too"), "{twice}");
+    send("-INT", &child);
+    assert!(child.wait().expect("it ends").success());
+}
+
+#[test]
+fn the_status_of_a_pool_shows_each_node() {
+    let name = &format!("test-{}-status", std::process::id());
+    let mut child = start(&format!("shm:{name}"));
+    let list = format!("shm:{name},5=shm:{name}-other");
+    let shown = Command::new(NEARFIELD)
+        .args(["pool", "status", "--pool", &list])
+        .output()
+        .expect("the program");
+    assert!(!shown.status.success());
+    let text = String::from_utf8(shown.stdout).expect("text");
+    let lines: Vec<Vec<&str>> = text
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let (served, lost) = (format!("shm:{name}"), format!("shm:{name}-other"));
+    let size = ["0", "of", "1048576", "bytes,"];
+    assert_eq!(lines[0], [&["2", &served][..], &size, &["empty"]].concat());
+    assert_eq!(lines[1][..3], ["5", &lost, "lost:"]);
+    assert!(text.contains("does not exist"), "{text}");
+    send("-INT", &child);
+    assert!(child.wait().expect("it ends").success());
+}
+
 #[test]
 fn it_is_reached_over_ucx_until_a_signal_ends_it() {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");

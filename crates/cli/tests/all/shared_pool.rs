@@ -336,6 +336,14 @@ impl SharedPoolRequest {
     }
 }
 
+/// Returns true if a command was refused, and changed nothing.
+fn is_refused(reply: &RespReplyValue) -> bool {
+    match reply {
+        RespReplyValue::Error(text) => String::from_utf8_lossy(text).contains("cannot be reached"),
+        _ => false,
+    }
+}
+
 /// Works on the keys through one server until the clients must stop. Returns the operations and
 /// their keys.
 fn client(
@@ -366,10 +374,8 @@ fn client(
             _ => SharedPoolRequest::Del,
         };
         let (interval, reply) = work.recorder.call(|| open.run(&asked.line(key)));
-        let refused = |text: &[u8]| String::from_utf8_lossy(text).contains("cannot be reached");
         let did = match &reply {
-            // The command was refused and changed nothing.
-            Ok(RespReplyValue::Error(text)) if refused(text) => {
+            Ok(reply) if is_refused(reply) => {
                 thread::sleep(Duration::from_millis(20));
                 continue;
             }
@@ -499,8 +505,18 @@ fn nothing_that_was_acknowledged_is_lost_over_three_servers() {
                 let mut connection = TestkitConnection::open(address).expect("a server");
                 let read = |key: usize| {
                     let line = SharedPoolRequest::Get.line(key);
-                    let (interval, reply) = work.recorder.call(|| connection.run(&line));
-                    let did = SharedPoolRequest::Get.did(&reply.expect("a reply"));
+                    // A server serves the keys of one node before it has found the other again.
+                    let began = Instant::now();
+                    let (interval, reply) = loop {
+                        let (interval, reply) = work.recorder.call(|| connection.run(&line));
+                        let reply = reply.expect("a reply");
+                        if !is_refused(&reply) {
+                            break (interval, reply);
+                        }
+                        assert!(began.elapsed() < LONG, "key{key} stays lost: {reply}");
+                        thread::sleep(Duration::from_millis(50));
+                    };
+                    let did = SharedPoolRequest::Get.did(&reply);
                     (
                         key,
                         SharedPoolOperation {

@@ -9,7 +9,7 @@ use crate::suite::{
 };
 use nearfield_fabric::transport::shm::{ShmEndpoint, ShmError, ShmNode};
 use nearfield_fabric::transport::sim::{Delivery, FabricSimulation};
-use nearfield_fabric::{Endpoint, FabricError};
+use nearfield_fabric::{Endpoint, FabricError, NodeId};
 use nearfield_hardware::network::NetworkPreset;
 use nearfield_testkit::polling::block_on;
 use nearfield_testkit::stop::AtEnd;
@@ -279,6 +279,45 @@ fn a_node_that_is_dropped_is_lost_at_once() {
     drop(node);
     let read = block_on(endpoint.read(at(64), &mut [0; 8]));
     assert_eq!(read, Err(FabricError::NodeLost { node: NODE }));
+}
+
+#[test]
+fn clients_see_how_much_of_a_node_is_allocated() {
+    let node = node("allocated");
+    let endpoint = attach(node.name());
+    let allocated = || {
+        let memory = endpoint.memory_of(NODE).expect("a node");
+        assert_eq!(memory.bytes, node.bytes());
+        memory.allocated_bytes
+    };
+    served(&node, || {
+        assert_eq!(allocated(), Some(0));
+        let chunk = block_on(endpoint.allocate(NODE, 1000)).unwrap();
+        until("the sum", || allocated() == Some(1024));
+        block_on(endpoint.free(chunk, 512)).unwrap();
+        until("the sum", || allocated() == Some(512));
+    });
+    assert_eq!(endpoint.memory_of(NodeId(NODE.0 + 1)), None);
+}
+
+#[test]
+fn nodes_that_are_not_served_are_left_out() {
+    let names = [name("left-in"), name("left-out")];
+    let left = ShmNode::create(&names[0], NodeId(0), SIZE).unwrap();
+    let right = ShmNode::create(&names[1], NodeId(1), SIZE).unwrap();
+    let both = ShmEndpoint::attach_reachable(&names).unwrap();
+    assert_eq!(both.nodes(), [NodeId(0), NodeId(1)]);
+    assert_eq!(both.number_of(&names[1]), Some(NodeId(1)));
+    drop(right);
+    let reached = [0, 1, 2].map(|number| both.is_reachable(NodeId(number)));
+    assert_eq!(reached, [true, false, false]);
+    assert_eq!(block_on(both.settle()), Ok(()));
+    let one = ShmEndpoint::attach_reachable(&names).unwrap();
+    assert_eq!(one.nodes(), [NodeId(0)]);
+    assert_eq!(one.number_of(&names[1]), None);
+    drop(left);
+    let gone = ShmEndpoint::attach_reachable(&names).unwrap_err();
+    assert!(matches!(gone, ShmError::Absent { .. }), "{gone}");
 }
 
 /// Returns the message with which a node is refused after its object was changed at an offset.

@@ -93,7 +93,7 @@ impl<F: MapForm> PoolBuilder<F> {
     }
 
     /// Sets the greatest number of operations of a batch that a thread has in flight, 64 by
-    /// default. At most 16 of them are writes.
+    /// default. At most 16 of them are writes, of which all on keys of one leaf count as one.
     ///
     /// ```
     /// use nearfield::{ByteStrings, OrderedMap, PoolPlacement};
@@ -142,7 +142,8 @@ impl<F: MapForm> PoolBuilder<F> {
     /// # Errors
     /// `Connect` if no connection to a node succeeds; `PoolPlacement` if the map was created with
     /// other lengths, or if a node has no room or does not respond; `KeyBytes`, `NoNodes`. The call
-    /// waits up to 30 s for nodes to register in etcd.
+    /// waits up to 30 s for nodes to register in etcd. A map that exists is opened without those
+    /// of its nodes that cannot be reached, except the first: their keys fail.
     ///
     /// ```
     /// # #[cfg(target_os = "linux")] {

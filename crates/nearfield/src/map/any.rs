@@ -4,9 +4,9 @@ use super::OrderedMap;
 use crate::form::MapForm;
 #[cfg(feature = "pim")]
 use crate::placement::Pim;
-#[cfg(feature = "pool")]
-use crate::placement::PoolPlacement;
 use crate::placement::{AnyIndex, AnyPlacement, Local};
+#[cfg(feature = "pool")]
+use crate::placement::{PoolPlacement, PoolUse};
 use nearfield_core::ByteStrings;
 use nearfield_radix::MemoryUse;
 
@@ -27,6 +27,23 @@ impl<F: MapForm> OrderedMap<F, AnyPlacement> {
             AnyIndex::Pool(_) => "pool",
             #[cfg(feature = "pim")]
             AnyIndex::Pim(_) => "pim",
+        }
+    }
+
+    /// Returns the use of the pool by this process, if the map is in one.
+    ///
+    /// ```
+    /// use nearfield::{AnyPlacement, OrderedMap, WordMap, Words};
+    ///
+    /// let map: OrderedMap<Words, AnyPlacement> = WordMap::new()?.into();
+    /// assert_eq!(map.pool_use(), None);
+    /// # Ok::<(), nearfield::OperationError>(())
+    /// ```
+    #[cfg(feature = "pool")]
+    pub fn pool_use(&self) -> Option<PoolUse> {
+        match &self.index {
+            AnyIndex::Pool(index) => Some(index.pool_use()),
+            _ => None,
         }
     }
 

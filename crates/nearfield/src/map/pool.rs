@@ -2,7 +2,7 @@
 
 use super::OrderedMap;
 use crate::form::MapForm;
-use crate::placement::PoolPlacement;
+use crate::placement::{PoolPlacement, PoolUse};
 use nearfield_core::OperationError;
 use nearfield_pool::chime::LeafReads;
 
@@ -31,6 +31,20 @@ impl<F: MapForm> OrderedMap<F, PoolPlacement> {
     /// Returns the number of bytes of inner nodes in this process's cache.
     pub fn cache_bytes(&self) -> usize {
         self.index.cache_bytes()
+    }
+
+    /// Returns the use of the pool by this process: the state of each memory node, as operations
+    /// have found it, and the memory of its cache. No round trip.
+    ///
+    /// ```no_run
+    /// use nearfield::{PoolPlacement, WordMap};
+    ///
+    /// let map = WordMap::builder().pool(PoolPlacement::shm(["left", "right"])).build()?;
+    /// assert!(map.pool_use().nodes.iter().all(|node| node.is_served));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pool_use(&self) -> PoolUse {
+        self.index.pool_use()
     }
 
     /// Returns the numbers of leaves that ranges of this process have read: in this process, and by

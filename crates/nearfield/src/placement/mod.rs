@@ -22,9 +22,9 @@ pub use local::Local;
 #[cfg(feature = "pim")]
 pub use pim::Pim;
 #[cfg(feature = "pool")]
-pub use pool::PoolPlacement;
-#[cfg(feature = "pool")]
 pub(crate) use pool::ProgramNodes;
+#[cfg(feature = "pool")]
+pub use pool::{PoolNodeContent, PoolNodeStatus, PoolPlacement, PoolUse};
 #[cfg(feature = "tiers")]
 pub use tiered::TieredPlacement;
 

@@ -3,8 +3,8 @@
 
 use crate::ranges::Model;
 use nearfield::{
-    Batch, MapForm, OperationError, OrderedIndex, OrderedMap, PoolPlacement, ScanDirection,
-    UpdateOutcome, Words,
+    Batch, MapForm, OperationError, OrderedIndex, OrderedMap, PoolMember, PoolNodeContent,
+    PoolPlacement, ScanDirection, UpdateOutcome, Words,
 };
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_testkit::keys::{self, SampleForm};
@@ -120,4 +120,156 @@ fn words_agree_with_a_btree_map() {
 #[test]
 fn bytes_agree_with_a_btree_map() {
     model::check_short(10, 24, |seed| AlternatingPoolMap::new(seed, 24));
+}
+
+/// A list may give the number that a node must have.
+#[test]
+fn lists_may_number_their_nodes() {
+    let nodes = ShmNodes::serve(2, 64 << 20).expect("nodes");
+    let [left, right] = nodes.names() else {
+        panic!("two nodes")
+    };
+    let open = |list: String| {
+        let pool: PoolPlacement = list.parse().expect("a list of nodes");
+        OrderedMap::<Words>::builder().pool(pool).build()
+    };
+    let map = open(format!("1=shm:{right}, 0=shm:{left}")).expect("a map");
+    map.put(7, 1).expect("the nodes are served");
+    let same = open(format!("shm:{left},shm:{right}")).expect("the same map");
+    assert_eq!(same.get(7), Ok(Some(1)));
+    let error = open(format!("shm:{left},7=shm:{right}")).expect_err("another number");
+    assert_eq!(
+        error.to_string(),
+        format!("the memory node at shm:{right} is node 1, and the list of nodes has it as node 7")
+    );
+}
+
+/// Returns the keys below `keys` that a map returns. The others must fail by the name of the lost
+/// node.
+fn kept(map: &OrderedMap<Words, PoolPlacement>, keys: u64) -> Vec<u64> {
+    let is_kept = |&key: &u64| match map.get(key) {
+        Ok(value) => {
+            assert_eq!(value, Some(key));
+            true
+        }
+        Err(error) => {
+            assert!(error.to_string().contains("memory node 1"), "{error}");
+            false
+        }
+    };
+    (0..keys).filter(is_kept).collect()
+}
+
+/// Threads and processes that come after the loss of a node serve the keys of the others, too.
+#[test]
+fn a_map_opens_while_a_node_is_lost() {
+    const KEYS: u64 = 4000;
+    let mut nodes = ShmNodes::serve(2, 64 << 20).expect("nodes");
+    let names = nodes.names().to_vec();
+    let open = || {
+        let pool = PoolPlacement::shm(&names);
+        OrderedMap::<Words>::builder().pool(pool).build()
+    };
+    let map = open().expect("a map");
+    for key in 0..KEYS {
+        map.put(key, key).expect("the nodes are served");
+    }
+    assert_eq!(kept(&map, KEYS).len(), KEYS as usize);
+    nodes.end(1);
+    let left = kept(&map, KEYS);
+    assert!(left.len() > 1000 && left.len() < 3000, "{}", left.len());
+    let by_another_thread = || std::thread::scope(|scope| scope.spawn(|| kept(&map, KEYS)).join());
+    assert_eq!(by_another_thread().expect("no panic"), left);
+    let later = open().expect("the first node is served");
+    assert_eq!(kept(&later, KEYS), left);
+    later.put(left[0], 7).expect("its leaf is not lost");
+    assert_eq!(map.get(left[0]), Ok(Some(7)));
+    map.put(left[0], left[0]).expect("its leaf is not lost");
+    // A node that comes back empty holds nothing of the pool.
+    nodes.serve_again(1).expect("a node");
+    assert_eq!(kept(&map, KEYS), left);
+    assert_eq!(by_another_thread().expect("no panic"), left);
+    let error = open().expect_err("a node is empty");
+    assert!(error.to_string().contains("it is new and empty"), "{error}");
+    // Without the first node there is no tree.
+    nodes.end(0);
+    assert!(map.get(left[0]).is_err());
+    let error = open().expect_err("the first node is lost");
+    assert!(
+        error
+            .to_string()
+            .contains("the first node of a pool must be served"),
+        "{error}"
+    );
+}
+
+/// The addresses in the cache of a map are those of one pool.
+#[test]
+fn a_map_does_not_enter_another_pool_on_the_same_nodes() {
+    let mut nodes = ShmNodes::serve(2, 64 << 20).expect("nodes");
+    let names = nodes.names().to_vec();
+    let open = || {
+        let pool = PoolPlacement::shm(&names);
+        let map = OrderedMap::<Words>::builder().pool(pool).build();
+        map.expect("the nodes are served")
+    };
+    let map = open();
+    for key in 0..1000 {
+        map.put(key, 1).expect("the nodes are served");
+    }
+    for number in [0, 1] {
+        nodes.end(number);
+        nodes.serve_again(number).expect("a node");
+    }
+    let other = open();
+    other.put(1, 2).expect("the nodes are served");
+    assert!(map.get(1).is_err());
+    let by_another_thread = std::thread::scope(|scope| scope.spawn(|| map.get(1)).join());
+    let error = by_another_thread
+        .expect("no panic")
+        .expect_err("another pool");
+    assert!(
+        error.to_string().contains("it belongs to another pool"),
+        "{error}"
+    );
+    assert_eq!(other.get(1), Ok(Some(2)));
+}
+
+#[test]
+fn statuses_distinguish_parts_of_a_pool_from_empty_and_lost_nodes() {
+    let mut nodes = ShmNodes::serve(3, 64 << 20).expect("nodes");
+    let pool = PoolPlacement::shm(nodes.names());
+    let contents = || -> Vec<PoolNodeContent> {
+        let statuses = pool.statuses().expect("a list").into_iter();
+        statuses.map(|status| status.content).collect()
+    };
+    assert_eq!(contents(), vec![PoolNodeContent::Nothing; 3]);
+    let map = OrderedMap::<Words>::builder().pool(pool.clone()).build();
+    drop(map.expect("a map"));
+    let part = |content: PoolNodeContent| match content {
+        PoolNodeContent::Part(member) => member,
+        other => panic!("no part: {other:?}"),
+    };
+    let parts: Vec<PoolMember> = contents().into_iter().map(part).collect();
+    for (position, member) in (0..).zip(&parts) {
+        assert_eq!((member.position, member.count), (position, 3));
+        assert_eq!(member.identity, parts[0].identity);
+    }
+    nodes.end(1);
+    nodes.end(2);
+    nodes.serve_again(2).expect("a node");
+    let memory = pool
+        .statuses()
+        .expect("a list")
+        .into_iter()
+        .map(|it| it.memory);
+    let sizes: Vec<_> = memory.map(|memory| memory.map(|it| it.bytes)).collect();
+    assert_eq!(sizes, [Some(64 << 20), None, Some(64 << 20)]);
+    let found = contents();
+    assert_eq!(found[0], PoolNodeContent::Part(parts[0]));
+    assert_eq!(found[2], PoolNodeContent::Nothing);
+    match &found[1] {
+        PoolNodeContent::Unknown(reason) => assert!(reason.contains("does not exist"), "{reason}"),
+        other => panic!("the node is not served: {other:?}"),
+    }
 }

@@ -178,6 +178,11 @@ impl<N: CacheableNode> IndexCache<N> {
         self.used_bytes.store(bytes, Relaxed);
     }
 
+    /// Drops all nodes.
+    pub fn clear(&self) {
+        self.learn_from(&IndexCache::new(self.budget_bytes));
+    }
+
     /// Drops a stale node, unless another has replaced it since.
     pub fn invalidate(&self, stale: &N) {
         let number = usize::from(stale.level().max(LOWEST) - LOWEST);
@@ -384,6 +389,21 @@ mod tests {
         assert_eq!(found(&cache, 3, 2), Some(2));
         cache.invalidate(&cache.seek(&[0, 3], 2).unwrap());
         assert_eq!((found(&cache, 3, 2), cache.bytes()), (None, 0));
+        cache.check();
+    }
+
+    #[test]
+    fn a_cleared_cache_takes_nodes_again() {
+        let cache = IndexCache::new(1 << 20);
+        for low in 0..300 {
+            cache.keep(node(u64::from(low), 2, low * 2, Some(low * 2 + 2)));
+        }
+        cache.keep(node(1000, 3, 0, None));
+        cache.clear();
+        assert_eq!((found(&cache, 8, 2), cache.bytes()), (None, 0));
+        cache.check();
+        cache.keep(node(7, 2, 0, None));
+        assert_eq!(found(&cache, 8, 2), Some(7));
         cache.check();
     }
 

@@ -10,6 +10,7 @@ use super::neighborhood::{COUNTER_BYTES, Neighborhood};
 use super::node_io::is_still;
 use super::search::LeafRelativePosition;
 use super::session::ChimeSession;
+use crate::canary::Check;
 use crate::error::PoolError;
 use crate::hopscotch::{self, NeighborhoodLookup};
 use crate::layout::{PoolLeaf, PoolLeafLayout, Versions};
@@ -317,7 +318,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     /// found.
     fn look(&self, aim: &Aim, leaf: &PoolLeaf, key: &[u8]) -> Result<usize, Got> {
         let group = self.neighborhood(aim).group;
-        let place = self.place_by(group, aim.sibling, true, leaf, key);
+        let sibling = self.accepted_sibling(aim.sibling, leaf, group);
+        let place = self.place_by(group, sibling, true, leaf, key);
         if !matches!(
             place,
             LeafRelativePosition::Here | LeafRelativePosition::HereOrRight(_)
@@ -331,7 +333,9 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             }
             NeighborhoodLookup::Absent
                 if matches!(place, LeafRelativePosition::Here)
-                    && (self.tree.has_counters || !self.tree.leaves.has_bitmaps()) =>
+                    && (self.tree.has_counters
+                        || !self.tree.leaves.has_bitmaps()
+                        || !Check::Moves.is_made()) =>
             {
                 Err(Got::Absent)
             }

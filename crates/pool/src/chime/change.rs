@@ -165,7 +165,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             // The leaf's lock is free by now: a merge takes the parent's lock first, and then tries
             // those of its children.
             if removes && self.is_low(word) {
-                self.merge(key, 1).await?;
+                self.merge(key).await?;
             }
             return Ok(before);
         }
@@ -567,7 +567,7 @@ fn is_greater(leaf: &PoolLeaf, slot: usize, key: &[u8]) -> bool {
 }
 
 /// Returns the slot of a key.
-fn found(leaf: &PoolLeaf, key: &[u8]) -> Option<usize> {
+pub(super) fn found(leaf: &PoolLeaf, key: &[u8]) -> Option<usize> {
     match hopscotch::lookup(leaf, key) {
         NeighborhoodLookup::Found(slot) => Some(slot),
         NeighborhoodLookup::Absent | NeighborhoodLookup::Moved => None,

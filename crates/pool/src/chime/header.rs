@@ -156,7 +156,10 @@ impl ChimeHeaderAddress {
         let table = owner_table(table, self.claim_lease(lease));
         let mut directories = Vec::new();
         for word in self.directory_words() {
-            directories.push(address(endpoint, word).await?);
+            // No lock of a lost node can be taken.
+            if endpoint.is_reachable(word.node()) {
+                directories.push(address(endpoint, word).await?);
+            }
         }
         let claim = table.claim(endpoint).await?;
         debug_assert_eq!(

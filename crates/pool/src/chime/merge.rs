@@ -19,7 +19,7 @@ use crate::error::PoolError;
 use crate::hopscotch;
 use crate::layout::{InternalNode, LockWord, PoolLeaf};
 use nearfield_fabric::recovery::lease::{HELD_BIT, forward};
-use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress, MaskedSwap};
+use nearfield_fabric::{Endpoint, FabricError, FabricVerb, GlobalAddress, MaskedSwap};
 
 /// Percentage in use up to which a node is merged with a neighbour.
 const LOW_PERCENT: usize = 25;
@@ -35,18 +35,35 @@ struct Merger {
 }
 
 impl<E: Endpoint> ChimeSession<'_, E> {
-    /// Returns true if a leaf whose lock has held this word may be worth merging.
+    /// Returns true if a leaf whose lock has held this word is nearly empty.
+    pub(super) fn is_nearly_empty(&self, word: LockWord) -> bool {
+        let occupied = self.tree.lock_words.occupied(word);
+        self.tree.owner.is_some() && occupied * 100 <= self.tree.leaves.span() * LOW_PERCENT
+    }
+
+    /// Returns true if a leaf whose lock has held this word, and from which one entry was removed,
+    /// may be worth merging.
     pub(super) fn is_low(&self, word: LockWord) -> bool {
         let occupied = self.tree.lock_words.occupied(word);
-        self.tree.owner.is_some()
-            && occupied * 100 <= self.tree.leaves.span() * LOW_PERCENT
+        self.is_nearly_empty(word)
             // A neighbour may have no room for long, so only one in some removals tries again.
             && occupied.is_multiple_of((self.tree.leaves.span() / 16).max(1))
     }
 
-    /// Merges the node of a level to which a key belongs with a neighbour, if they have the same
-    /// parent and one has room for both; then it merges parents that have become nearly empty.
-    pub(super) async fn merge(&self, key: &[u8], mut level: u8) -> Result<(), PoolError> {
+    /// Merges the leaf of a removed key with a neighbour, if they have the same parent and one has
+    /// room for both; then it merges parents that have become nearly empty.
+    pub(super) async fn merge(&self, key: &[u8]) -> Result<(), PoolError> {
+        match self.merge_levels(key).await {
+            // The removal is done, and a neighbour may be on a lost node.
+            Err(PoolError::Fabric(
+                FabricError::NodeLost { .. } | FabricError::NoSuchNode { .. },
+            )) => Ok(()),
+            merged => merged,
+        }
+    }
+
+    async fn merge_levels(&self, key: &[u8]) -> Result<(), PoolError> {
+        let mut level = 1;
         loop {
             let address = match self.seek_at(key, level + 1) {
                 Some(kept) => kept.address(),
@@ -82,6 +99,12 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             self.unlock(lock, 0)?;
             return Ok(true);
         };
+        let has = |child: GlobalAddress| self.tree.endpoint.is_reachable(child.node());
+        if !has(pair.left) || !has(pair.right) {
+            // The locks of children on a lost node cannot be taken, and their entries are lost.
+            self.unlock(lock, 0)?;
+            return Ok(false);
+        }
         let children = Children {
             level,
             left: pair.left,
@@ -350,6 +373,10 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         child: NodeAt,
         lock: &ChimeNodeLock<'_>,
     ) -> Result<(), PoolError> {
+        if !self.tree.endpoint.is_reachable(child.lock().node()) {
+            // The lock is lost with its node, and must not keep others from that of the parent.
+            return Ok(());
+        }
         let mut found = [0; 8];
         self.tree.endpoint.read(child.lock(), &mut found).await?;
         // The lock may be free, or in the hands of another client, since the record was written.

@@ -11,20 +11,24 @@
 //! ([`Validation`](crate::layout::Validation)).
 //!
 //! - `route` finds the leaf of a key. `batched_get` reads many keys by one post, at the leaves
-//!   where they should be. `search` reads one key. `change` changes one under the leaf's lock.
-//!   `split` divides full nodes, `merge` joins nearly empty ones. `scan` and `scan_back` read
-//!   ranges; `filtered_scan` reads ranges through a filter, with programs at the memory nodes.
+//!   where they should be. `search` reads one key. `change` changes one under the leaf's lock, and
+//!   `batched_change` changes many keys of a leaf under one lock. `split` divides full nodes,
+//!   `merge` joins nearly empty ones. `load` fills a new tree with sorted entries. `scan` and
+//!   `scan_back` read ranges; `filtered_scan` reads ranges through a filter, with programs at the
+//!   memory nodes.
 //! - [`ChimeOptions`] selects the techniques.
 //! - `session` restricts the addresses that an operation may follow while memory is freed.
 //! - If locks have leases, a dead client blocks no other: the next client that takes its lock
 //!   finishes its change (`lock`, `recovery_step`, `recover`).
 
+mod batched_change;
 mod batched_get;
 mod cached_node;
 mod change;
 mod filtered_scan;
 mod header;
 mod leaf_lock_word;
+mod load;
 mod lock;
 mod merge;
 mod neighborhood;
@@ -126,14 +130,24 @@ impl<E: Endpoint> ChimeTree<E> {
         root: GlobalAddress,
         node: Arc<ChimeComputeNode>,
     ) -> Result<ChimeTree<E>, PoolError> {
+        let tree = ChimeTree::begin(endpoint, nodes, root, node).await?;
+        tree.session().await?.create_root().await?;
+        Ok(tree)
+    }
+
+    /// Creates a tree without a root.
+    async fn begin(
+        endpoint: E,
+        nodes: &[NodeId],
+        root: GlobalAddress,
+        node: Arc<ChimeComputeNode>,
+    ) -> Result<ChimeTree<E>, PoolError> {
         check_nodes(nodes)?;
         // The header comes first, because `open` refuses memory without one, and the root is made
         // by a session of the opened tree.
         let header = ChimeHeaderAddress::new(root, nodes);
         header.create(&endpoint, node.geometry.shape()).await?;
-        let tree = ChimeTree::open(endpoint, nodes, root, node).await?;
-        tree.session().await?.create_root().await?;
-        Ok(tree)
+        ChimeTree::open(endpoint, nodes, root, node).await
     }
 
     /// Opens a tree that was created with the same sizes, for one client of a compute node.
@@ -204,7 +218,8 @@ impl<E: Endpoint> ChimeTree<E> {
     /// counts.
     ///
     /// # Errors
-    /// `Key`, `Value`, the nodes' errors, and those of `decide`.
+    /// `Key`, `Value`, the nodes' errors, and those of `decide`. The key was not changed if the
+    /// error is `Fabric`, and may have been changed after `Undetermined`.
     pub async fn alter(
         &self,
         key: &[u8],
@@ -219,8 +234,11 @@ impl<E: Endpoint> ChimeTree<E> {
             }
             Ok(decision)
         };
-        self.run(async |session| session.change(key, Intent::Alter, &mut checked).await)
-            .await
+        self.run(async |session| {
+            let changed = session.change(key, Intent::Alter, &mut checked).await;
+            changed.map_err(|error| session.after_change(error))
+        })
+        .await
     }
 
     /// Returns the last `count` entries with keys up to `from`, in descending order. `from` has the
@@ -255,6 +273,12 @@ impl<E: Endpoint> ChimeTree<E> {
             .await
         };
         self.node.delegation.write(key, write, lead).await
+    }
+
+    /// Forgets all cached nodes of the compute node. After the loss of a memory node, a leaf there
+    /// may have been merged with one elsewhere, where a cached parent does not lead.
+    pub(crate) fn forget_routes(&self) {
+        self.node.cache.clear();
     }
 
     /// Returns the endpoint that it was given.

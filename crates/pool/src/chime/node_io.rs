@@ -262,7 +262,12 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         moved: bool,
     ) -> ChimeLockWrites {
         let at = self.leaf_at(address);
-        let writes = at.writes(segments, leaf.encode(segments));
+        self.marked(at, at.writes(segments, leaf.encode(segments)), moved)
+    }
+
+    /// Adds the mark that readers of a leaf need during these writes of it, which move entries or
+    /// not.
+    pub(super) fn marked(&self, at: NodeAt, writes: Vec<Write>, moved: bool) -> ChimeLockWrites {
         // A write of one word needs no mark, because a reader sees it whole. If lines are atomic,
         // versions show torn reads, but no moves.
         let is_marked = if self.tree.has_counters {
@@ -301,10 +306,14 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         Ok(self.tree.endpoint.post(&mut verbs).await?)
     }
 
-    /// Allocates memory for a node.
+    /// Allocates memory for a node. With leases, internal nodes are on the first memory node, where
+    /// the root and the tables are, so that the loss of another one only concerns its leaves.
     pub(super) async fn allocate(&self, node: NodeAt) -> Result<GlobalAddress, PoolError> {
         let bytes = node.bytes();
-        self.allocate_bytes(bytes).await
+        if node.is_leaf || self.tree.owner.is_none() {
+            return self.allocate_bytes(bytes).await;
+        }
+        self.allocate_first(bytes).await
     }
 
     pub(super) async fn read(&self, buffers: &mut Buffers) -> Result<(), PoolError> {

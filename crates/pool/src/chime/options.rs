@@ -18,6 +18,8 @@ use std::time::Duration;
 const KEPT_BYTES: usize = 450;
 /// Divisor of the hotspots' bytes that gives the part for the slots of overwritten keys.
 const PLACES_PART: usize = 4;
+/// Share of the slots of leaves in use after random inserts, in percent.
+const OCCUPANCY_PERCENT: usize = 59;
 /// Number of retired bytes after which memory is reclaimed: some hundreds of nodes.
 const RETIRED_BYTES: u64 = 1 << 20;
 /// The lease of locks: thousands of round trips, so that a living client finishes within.
@@ -52,6 +54,10 @@ pub struct ChimeOptions {
     /// read prove that the key belongs there. Not in the paper, whose clients read the parent
     /// again.
     pub uses_divided: bool,
+    /// True if the last leaf, once it is full, keeps its keys when a greater one comes, so that
+    /// keys that are inserted in ascending order fill leaves. Otherwise each division halves a
+    /// leaf, as in the paper.
+    pub fills_last: bool,
     /// The kind of locks. All clients of a tree must use the same.
     pub locks: ChimeLockKind,
     /// True if a client that finds one of the paper's locks held waits longer after each try, as it
@@ -72,6 +78,10 @@ pub struct ChimeOptions {
     /// then queue locally, so that one at a time competes for it. Locks with leases are not passed
     /// on. Source: Sherman.
     pub hand_overs: Option<u32>,
+    /// The expected share of the slots of leaves in use, in percent, by which a scan estimates how
+    /// many leaves it needs: 59 after random inserts, and more after a sorted
+    /// [`load`](super::ChimeTree::load). A wrong one costs reads, and no entry is left out.
+    pub occupancy_percent: usize,
 }
 
 /// The policy of speculation: of looking up the former slot of a key, and reading that one entry
@@ -112,12 +122,14 @@ impl ChimeOptions {
             lock_and_read: false,
             counts_moves: false,
             uses_divided: false,
+            fills_last: false,
             locks: ChimeLockKind::Spinning,
             backs_off: false,
             retired_bytes: RETIRED_BYTES,
             delegates_reads: true,
             combines_writes: true,
             hand_overs: Some(HAND_OVERS),
+            occupancy_percent: OCCUPANCY_PERCENT,
         }
     }
 

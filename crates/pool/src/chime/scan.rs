@@ -10,9 +10,6 @@ use crate::index::Entry;
 use crate::layout::PoolLeaf;
 use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress};
 
-/// The assumed share of occupied slots in percent, to estimate the number of leaves of a scan: the
-/// result of random insertions.
-const OCCUPANCY_PERCENT: usize = 59;
 /// Maximum number of leaves that are read at once.
 const LEAVES_MAX: usize = 32;
 
@@ -110,7 +107,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     /// Returns the expected number of leaves with `entries` entries, up to the number that is read
     /// at once.
     pub(super) fn leaves_for(&self, entries: usize) -> usize {
-        let each = (self.tree.leaves.span() * OCCUPANCY_PERCENT / 100).max(1);
+        let percent = self.tree.node.options.occupancy_percent;
+        let each = (self.tree.leaves.span() * percent / 100).max(1);
         (entries / each + 1).min(LEAVES_MAX)
     }
 

@@ -3,6 +3,7 @@
 use super::batched_get::Got;
 use super::route::{ChimeLeafRoute, RIGHT_MOVES_MAX};
 use super::session::ChimeSession;
+use crate::canary::Check;
 use crate::error::PoolError;
 use crate::hopscotch::{self, NeighborhoodLookup};
 use crate::layout::{NodeSegments, PoolLeaf, Validation};
@@ -65,6 +66,19 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         }
     }
 
+    /// Returns the sibling that a reader of a leaf accepts, where its parent expects `expected`.
+    pub(super) fn accepted_sibling(
+        &self,
+        expected: GlobalAddress,
+        leaf: &PoolLeaf,
+        group: usize,
+    ) -> GlobalAddress {
+        match Check::Siblings.is_made() {
+            true => expected,
+            false => leaf.sibling(group),
+        }
+    }
+
     /// Returns the place of a key by the sibling of a valid leaf.
     pub(super) fn place_beside(
         &self,
@@ -122,6 +136,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         // Computed once: a key has the same home in every leaf.
         let home = self.tree.leaves.home(key);
         let neighborhood = self.tree.leaves.neighborhood(home);
+        let group = self.tree.leaves.replica_within(&neighborhood).unwrap_or(0);
         let mut patience = self.patience();
         'restart: loop {
             self.look_after(&mut patience, key).await?;
@@ -142,7 +157,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             let mut absent_at = missed.map(|(_, versions)| versions);
             loop {
                 let leaf = self.read_leaf(way.leaf, &neighborhood).await?;
-                let place = self.place(&way, &leaf, &neighborhood, key);
+                let sibling = self.accepted_sibling(way.sibling, &leaf, group);
+                let place = self.place_by(group, sibling, way.kept.is_some(), &leaf, key);
                 let right = match place {
                     LeafRelativePosition::Unknown => {
                         self.forget(&way);
@@ -171,7 +187,9 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                             NeighborhoodLookup::Absent if self.tree.has_counters => {}
                             // Each move changes the home. So if the home is the same after another
                             // read, no entry was moved during the first.
-                            NeighborhoodLookup::Absent if self.tree.leaves.has_bitmaps() => {
+                            NeighborhoodLookup::Absent
+                                if self.tree.leaves.has_bitmaps() && Check::Moves.is_made() =>
+                            {
                                 let now = leaf.entry_versions(home);
                                 if absent_at.replace(now) != Some(now) {
                                     continue;

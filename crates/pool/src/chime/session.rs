@@ -13,7 +13,7 @@ use crate::error::PoolError;
 use crate::index::Entry;
 use crate::layout::InternalNode;
 use nearfield_fabric::recovery::epochs::{Epoch, RemoteEpochGuard};
-use nearfield_fabric::{Endpoint, GlobalAddress};
+use nearfield_fabric::{Endpoint, FabricError, GlobalAddress};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +67,16 @@ impl<E: Endpoint> ChimeTree<E> {
             let result = operation(&session).await;
             // A change was made while the guard was safe. To make it again would undo the writes of
             // others that came after it.
-            if session.changed.get() || session.is_valid().await? {
+            if session.changed.get() {
+                return match result {
+                    // A caller takes `OutOfMemory` for a change that was not made.
+                    Err(PoolError::Fabric(error @ FabricError::OutOfMemory { .. })) => {
+                        Err(PoolError::Undetermined(error))
+                    }
+                    result => result,
+                };
+            }
+            if session.is_valid().await? {
                 return result;
             }
         }
@@ -117,6 +126,15 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     /// Notes that the operation has changed its key, or may have, or that it has not.
     pub(super) fn note_change(&self, changed: bool) {
         self.changed.set(changed);
+    }
+
+    /// Returns the error of a change. If that may have been made, the failure of a node must not
+    /// look as if nothing was changed: callers then change each key alone, or reuse its memory.
+    pub(super) fn after_change(&self, error: PoolError) -> PoolError {
+        match error {
+            PoolError::Fabric(error) if self.changed.get() => PoolError::Undetermined(error),
+            error => error,
+        }
     }
 
     /// Reads the value of a key, like [`get`](crate::PoolIndexClient::get).
@@ -205,11 +223,29 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     /// Allocates memory: a retired block, or a piece of a chunk.
     pub(super) async fn allocate_bytes(&self, bytes: u64) -> Result<GlobalAddress, PoolError> {
         // A retired block of this length costs no call to a node.
-        if let Some(epochs) = self.tree.node.epochs.get()
-            && let Some(spare) = epochs.reuse(&self.tree.endpoint, bytes).await?
-        {
-            return Ok(spare);
+        if let Some(epochs) = self.tree.node.epochs.get() {
+            while let Some(spare) = epochs.reuse(&self.tree.endpoint, bytes).await? {
+                if self.tree.endpoint.is_reachable(spare.node()) {
+                    return Ok(spare);
+                }
+                // The block is lost with its node.
+            }
         }
         Ok(self.tree.arena.allocate(&self.tree.endpoint, bytes).await?)
+    }
+
+    /// Allocates memory on the first node: a retired block, or a piece of a chunk.
+    pub(super) async fn allocate_first(&self, bytes: u64) -> Result<GlobalAddress, PoolError> {
+        let (endpoint, first) = (&self.tree.endpoint, self.tree.root.node());
+        if let Some(epochs) = self.tree.node.epochs.get()
+            && let Some(spare) = epochs.reuse(endpoint, bytes).await?
+        {
+            if spare.node() == first {
+                return Ok(spare);
+            }
+            // It may serve a leaf of this length, or goes back to its node.
+            self.retire(spare, bytes).await?;
+        }
+        Ok(self.tree.arena.allocate_first(endpoint, bytes).await?)
     }
 }

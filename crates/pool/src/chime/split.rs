@@ -14,7 +14,8 @@ use nearfield_fabric::{Endpoint, GlobalAddress};
 
 impl<E: Endpoint> ChimeSession<'_, E> {
     /// Divides a full leaf, whose lock is held, and puts a key into the half where it belongs.
-    /// Returns false if the lock was held for too long; then nothing was done.
+    /// `leaf` may have changes that are not written yet: the division writes them. Returns false if
+    /// the lock was held for too long; then nothing was done.
     pub(super) async fn divide(
         &self,
         address: GlobalAddress,
@@ -25,8 +26,20 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     ) -> Result<bool, PoolError> {
         // Memory is allocated before anything is written, so that a lack of it leaves the leaf as
         // it was.
-        let right = self.allocate(self.leaf_at(GlobalAddress::NULL)).await?;
-        let separator = hopscotch::split_key(&leaf, key);
+        let right = match self.allocate(self.leaf_at(GlobalAddress::NULL)).await {
+            Ok(right) => right,
+            Err(error) => {
+                // Otherwise the next client would wait until the lease of the lock has expired.
+                if let Some(word) = lock.before {
+                    self.unlock(lock, word)?;
+                }
+                return Err(error);
+            }
+        };
+        let separator: Box<[u8]> = match self.is_behind_all(&leaf, key) {
+            true => key.into(),
+            false => hopscotch::split_key(&leaf, key),
+        };
         let mut other = hopscotch::split(&mut leaf, &separator, right);
         let half = if key < &*separator {
             &mut leaf
@@ -87,6 +100,15 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         self.tell_parents(address, division, Some(&lock)).await?;
         self.unlock(lock, word)?;
         Ok(true)
+    }
+
+    /// Returns true if a full leaf keeps its keys, because it is the last one and the new key is
+    /// greater than all of them.
+    fn is_behind_all(&self, leaf: &PoolLeaf, key: &[u8]) -> bool {
+        let greatest = leaf.max_slot().and_then(|slot| leaf.key(slot));
+        self.tree.node.options.fills_last
+            && leaf.sibling(0).is_null()
+            && greatest.is_some_and(|greatest| greatest < key)
     }
 
     /// Completes the step that a dead holder of the lock has left.

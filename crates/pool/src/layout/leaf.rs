@@ -503,6 +503,14 @@ impl PoolLeaf {
         self.bytes[start] = versions.to_byte();
     }
 
+    /// Counts all writes of an entry since it had these versions as one.
+    pub(crate) fn count_entry_once(&mut self, slot: usize, before: Versions) {
+        if self.entry_versions(slot) != before {
+            let start = self.layout.entry(slot).start;
+            self.bytes[start] = before.after_entry_write().to_byte();
+        }
+    }
+
     /// Puts a key and a value into a slot.
     pub(crate) fn put(&mut self, slot: usize, key: &[u8], value: &[u8]) {
         debug_assert!(!is_empty_key(key), "zeros mark an empty slot");

@@ -1,28 +1,23 @@
 //! Execution of a batch: independent operations run concurrently, up to a limit.
 
-use super::blocks::BlockReadGuard;
 use super::client::{PoolStoreClient, SlotRange};
-use super::form::{PoolEntryForm, SlotKey, StoreSlotValue, StoreValueBlock};
-use crate::chime::KeyChangeDecision;
+use super::form::{PoolEntryForm, SlotKey};
 use crate::error::PoolError;
-use crate::executor::run_all;
+use crate::executor::{block_on, run_all};
 use crate::index::Entry;
 use arrayvec::ArrayVec;
-use nearfield_core::plan::{
-    Fate, GroupKind, Groups, InitialKeyState, OperationGroup, compares, fold, phases, value_set,
-    write_outcome,
-};
+use nearfield_core::plan::{GroupKind, Groups, OperationGroup, phases};
 use nearfield_core::{
     Batch, BatchInput, BatchOutput, IndexOperation, OperationError, ScanDirection,
 };
+use nearfield_fabric::Endpoint;
 use nearfield_fabric::recovery::redo;
-use nearfield_fabric::{Endpoint, FabricError};
 use std::cell::RefCell;
 use std::ops::Bound;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Maximum number of changes at once: a client has room for their locks. Each holds up to
-/// [`LOCKS_OF_A_CHANGE`] of a node.
+/// Maximum number of leaves that are changed at once: a client has room for their locks. The change
+/// of a leaf holds up to [`LOCKS_OF_A_CHANGE`] of a node.
 const CHANGES_MAX: usize = 16;
 const LOCKS_OF_A_CHANGE: usize = 3;
 const _: () = assert!(CHANGES_MAX * LOCKS_OF_A_CHANGE <= redo::SLOTS_MAX);
@@ -70,20 +65,12 @@ pub(super) fn execute<F: PoolEntryForm, E: Endpoint>(
     Ok(())
 }
 
-/// Reason for which operations on a key were not done; nothing was changed.
-enum NotDone {
-    /// An operation is refused: there is no room, or the nodes cannot be reached.
-    Refused(usize, OperationError),
-    /// The bytes that were read cannot be trusted.
-    Again,
-}
-
 /// A batch that is being executed.
-struct StoreBatchRun<'r, 'b, F: PoolEntryForm, E> {
-    client: &'r PoolStoreClient<E>,
-    input: BatchInput<'b, F>,
-    output: RefCell<BatchOutput<'b, F>>,
-    groups: Groups,
+pub(super) struct StoreBatchRun<'r, 'b, F: PoolEntryForm, E> {
+    pub client: &'r PoolStoreClient<E>,
+    pub input: BatchInput<'b, F>,
+    pub output: RefCell<BatchOutput<'b, F>>,
+    pub groups: Groups,
 }
 
 impl<'b, F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, 'b, F, E> {
@@ -100,28 +87,45 @@ impl<'b, F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, 'b, F, E> {
         );
         // The groups of a phase are independent, so reads may come before changes.
         run_all(left.into_inner(), in_flight, |group| self.read_rest(group));
-        let width = match others.iter().any(|group| group.kind() == GroupKind::Change) {
-            true => in_flight.min(CHANGES_MAX),
-            false => in_flight,
-        };
-        run_all(others, width, |group| self.perform(*group));
-    }
-
-    async fn perform(&self, group: OperationGroup) {
-        match group.kind() {
-            GroupKind::Change => self.change(group).await,
-            GroupKind::Read | GroupKind::Ordered => self.ordered(group).await,
+        // The other groups of a phase are of one kind.
+        match others.iter().any(|group| group.kind() == GroupKind::Change) {
+            true => self.change_all(others, in_flight.min(CHANGES_MAX)),
+            false => run_all(others, in_flight, |group| self.ordered(*group)),
         }
     }
 
+    /// Executes groups that change keys: those on keys of one leaf together.
+    fn change_all(&self, groups: &[OperationGroup], width: usize) {
+        if groups.len() == 1 {
+            return block_on(self.change(groups));
+        }
+        let mut sorted: Vec<(SlotKey, OperationGroup)> = groups
+            .iter()
+            .map(|&group| (self.slot_key(group), group))
+            .collect();
+        sorted.sort_unstable_by(|(one, _), (other, _)| one[..].cmp(&other[..]));
+        let (slots, groups): (Vec<SlotKey>, Vec<OperationGroup>) = sorted.into_iter().unzip();
+        let (slots, groups) = (&slots[..], &groups[..]);
+        let mut begun = 0;
+        // Each part is cut when a place for it is free: the parts before it have taught the cache
+        // more of the tree by then.
+        let parts = std::iter::from_fn(move || {
+            let first = begun;
+            let rest = groups.get(first..).filter(|rest| !rest.is_empty())?;
+            begun += self.count_together(&slots[first..], rest);
+            Some(&groups[first..begun])
+        });
+        run_all(parts, width, |part| self.change(part));
+    }
+
     /// Returns the key of a point operation.
-    fn key(&self, position: usize) -> F::Key<'b> {
+    pub fn key(&self, position: usize) -> F::Key<'b> {
         let stored = self.input.operations()[position].point_key();
         self.input.key(stored.expect("a group on a key has a key"))
     }
 
     /// Returns the key of the slot of a group.
-    fn slot_key(&self, group: OperationGroup) -> SlotKey {
+    pub fn slot_key(&self, group: OperationGroup) -> SlotKey {
         let key = self.key(group.first());
         self.client.codec.encode_key(F::key_bytes(key).as_ref())
     }
@@ -162,219 +166,10 @@ impl<'b, F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, 'b, F, E> {
         }
     }
 
-    /// Executes all operations on a key at one moment: under the lock of its leaf.
-    async fn change(&self, group: OperationGroup) {
-        let mut refused: Vec<usize> = Vec::new();
-        // Each round refuses one more operation, for which there is no room. Usually there is only
-        // one round, without a refusal.
-        loop {
-            match self.change_but(group, &refused).await {
-                Ok(()) => return,
-                Err(NotDone::Again) => {}
-                Err(NotDone::Refused(position, error)) => {
-                    self.output.borrow_mut().fail(position, error);
-                    refused.push(position);
-                }
-            }
-        }
-    }
-
-    /// Executes like `change`, without the operations that were refused.
-    async fn change_but(&self, group: OperationGroup, refused: &[usize]) -> Result<(), NotDone> {
-        let (client, input) = (self.client, &self.input);
-        let positions = self.groups.operations(group);
-        let positions = positions.filter(|position| !refused.contains(position));
-        let slot_key = self.slot_key(group);
-        let has_to_compare = positions.clone().any(|position| compares(input, position));
-        // If several operations set the value, the last one's is most likely the final one.
-        let mut placed: Vec<(usize, Vec<u8>, Option<StoreValueBlock>)> = Vec::new();
-        let last_set = positions
-            .clone()
-            .filter(|&position| value_set(input, position).is_some());
-        if let Some(position) = last_set.last() {
-            placed.push(self.place(position).await?);
-        }
-        // The operation may have waited for memory for the value. No guard may be held during such
-        // a wait, so it is taken now.
-        let endpoint = client.tree.endpoint();
-        let reading = match client.blocks.enter(endpoint).await {
-            Ok(reading) => reading,
-            Err(error) => {
-                let error = self.unreachable(&error);
-                for position in positions {
-                    self.output.borrow_mut().fail(position, error.clone());
-                }
-                return Ok(());
-            }
-        };
-        let mut fate = Fate::Before;
-        let mut no_room = None;
-        let decide = async |slot: Option<&[u8]>| {
-            let held = slot.map(|slot| client.codec.decode_value(slot));
-            let read;
-            // A long value costs a round trip under the lock, so it is read only if an operation
-            // compares it.
-            let value = match held {
-                Some(StoreSlotValue::Inline(value)) => Some(value),
-                Some(StoreSlotValue::Outside(block)) if has_to_compare => {
-                    read = client.blocks.read(endpoint, block).await?;
-                    Some(&read[..])
-                }
-                _ => None,
-            };
-            let is_present = held.is_some();
-            let before = InitialKeyState {
-                is_present,
-                value: value.map(F::value_of),
-            };
-            fate = fold(input, positions.clone(), before, |_| {});
-            Ok(match fate {
-                Fate::Before => KeyChangeDecision::Keep,
-                Fate::Absent if is_present => KeyChangeDecision::Remove,
-                Fate::Absent => KeyChangeDecision::Keep,
-                Fate::Set(position) => {
-                    let known = placed.iter().position(|placed| placed.0 == position);
-                    let known = match known {
-                        Some(known) => known,
-                        None => match self.place(position).await {
-                            Ok(place) => {
-                                placed.push(place);
-                                placed.len() - 1
-                            }
-                            Err(refusal) => {
-                                no_room = Some(refusal);
-                                return Ok(KeyChangeDecision::Keep);
-                            }
-                        },
-                    };
-                    KeyChangeDecision::Put(placed[known].1.clone())
-                }
-            })
-        };
-        let altered = client.alter(&slot_key, decide).await;
-        for (position, _, block) in placed {
-            // If the outcome is unknown, another client may have seen it.
-            if let (Some(block), true) = (block, altered.is_ok())
-                && (fate != Fate::Set(position) || no_room.is_some())
-                // A block that is lost only costs memory.
-                && let Err(error) = client.blocks.take_back(endpoint, &reading, block).await
-            {
-                self.unreachable(&error);
-            }
-        }
-        if let (Some(refusal), Ok(_)) = (no_room, &altered) {
-            return Err(refusal);
-        }
-        let before = match altered {
-            Ok(before) => before,
-            Err(PoolError::Fabric(error @ FabricError::OutOfMemory { .. })) => {
-                // The tree could not grow: an operation that adds an entry is refused.
-                // Only an operation that sets a value can have needed memory.
-                let first_set = positions.clone().find(|&at| value_set(input, at).is_some());
-                let position = first_set.unwrap_or(group.first());
-                let error = self.no_room(position, &error);
-                return Err(NotDone::Refused(position, error));
-            }
-            Err(error) => {
-                for position in positions {
-                    let error = self.unknown(&error);
-                    self.output.borrow_mut().fail(position, error);
-                }
-                return Ok(());
-            }
-        };
-        self.tell(positions, before.as_deref(), fate, &reading)
-            .await
-    }
-
-    /// Writes the outcomes of operations on a key; `slot` is its slot before them.
-    async fn tell(
-        &self,
-        positions: impl Iterator<Item = usize> + Clone,
-        slot: Option<&[u8]>,
-        fate: Fate,
-        reading: &BlockReadGuard<'_>,
-    ) -> Result<(), NotDone> {
-        let (client, input) = (self.client, &self.input);
-        let held = slot.map(|slot| client.codec.decode_value(slot));
-        let read;
-        let value = match held {
-            None => None,
-            Some(StoreSlotValue::Inline(value)) => Some(value),
-            Some(StoreSlotValue::Outside(block)) => {
-                let endpoint = client.tree.endpoint();
-                let value = async {
-                    let value = client.blocks.read(endpoint, block).await?;
-                    // No slot refers to it any more, but other clients may be about to read it.
-                    if fate != Fate::Before {
-                        client.blocks.retire(endpoint, reading, block).await?;
-                    }
-                    match reading.is_valid(endpoint).await? {
-                        true => Ok(value),
-                        false => Err(PoolError::Session),
-                    }
-                };
-                read = match value.await {
-                    Ok(value) => value,
-                    Err(PoolError::Session) if fate == Fate::Before => return Err(NotDone::Again),
-                    Err(error) => {
-                        for position in positions {
-                            let error = self.unknown(&error);
-                            self.output.borrow_mut().fail(position, error);
-                        }
-                        return Ok(());
-                    }
-                };
-                Some(&read[..])
-            }
-        };
-        let is_present = held.is_some();
-        let output = &mut *self.output.borrow_mut();
-        let value = value.map(F::value_of);
-        fold(
-            input,
-            positions,
-            InitialKeyState { is_present, value },
-            |met| {
-                write_outcome(input, output, met, value);
-            },
-        );
-        Ok(())
-    }
-
-    /// Returns the slot's bytes for the value that an operation sets.
-    async fn place(
-        &self,
-        position: usize,
-    ) -> Result<(usize, Vec<u8>, Option<StoreValueBlock>), NotDone> {
-        let value = value_set(&self.input, position).expect("only of operations that set a value");
-        match self.client.place(F::value_bytes(value).as_ref()).await {
-            Ok((slot, block)) => Ok((position, slot, block)),
-            Err(PoolError::Fabric(error @ FabricError::OutOfMemory { .. })) => {
-                let error = self.no_room(position, &error);
-                Err(NotDone::Refused(position, error))
-            }
-            Err(error) => Err(NotDone::Refused(position, self.unreachable(&error))),
-        }
-    }
-
-    fn no_room(&self, position: usize, error: &FabricError) -> OperationError {
-        let key = F::key_bytes(self.key(position));
-        let key = OperationError::shorten(key.as_ref());
-        let what = format!("entry of key {key:?}: {error}");
-        OperationError::OutOfMemory { what }
-    }
-
-    fn unreachable(&self, error: &PoolError) -> OperationError {
-        self.client.is_lost.set(true);
+    pub fn unreachable(&self, error: &PoolError) -> OperationError {
+        self.client.note_failure(error);
         let what = error.to_string();
         OperationError::Unreachable { what }
-    }
-
-    fn unknown(&self, error: &PoolError) -> OperationError {
-        self.client.is_lost.set(true);
-        let what = error.to_string();
-        OperationError::Unknown { what }
     }
 
     /// Executes a scan, predecessor or successor.

@@ -165,21 +165,58 @@ impl ValueBlockAllocator {
         endpoint: &impl Endpoint,
         value: &[u8],
     ) -> Result<StoreValueBlock, PoolError> {
-        let bytes = value.len() as u32;
+        let block = self.reserve(endpoint, value.len()).await?;
+        self.fill(endpoint, block, value).await
+    }
+
+    /// Returns an unwritten block for a value of this length.
+    pub async fn reserve(
+        &self,
+        endpoint: &impl Endpoint,
+        length: usize,
+    ) -> Result<StoreValueBlock, PoolError> {
+        let bytes = length as u32;
         let memory = memory_bytes(bytes);
-        // A spare block was never published, so no other client reads it.
-        let spare = {
-            let mut spare = self.spare.borrow_mut();
-            let fits = |block: &StoreValueBlock| memory_bytes(block.bytes) == memory;
-            let found = spare.iter().position(fits);
-            found.map(|found| spare.swap_remove(found).address)
-        };
-        let address = match spare {
-            Some(address) => address,
-            None => self.allocate(endpoint, memory).await?,
-        };
-        endpoint.write(address, value).await?;
-        Ok(StoreValueBlock { address, bytes })
+        loop {
+            let address = match self.take_spare(memory) {
+                Some(address) => address,
+                None => self.allocate(endpoint, memory).await?,
+            };
+            // A block that is reused may be lost with its node.
+            if endpoint.is_reachable(address.node()) {
+                return Ok(StoreValueBlock { address, bytes });
+            }
+        }
+    }
+
+    /// Writes a value to its reserved block, and returns the block: another one if that is lost.
+    pub async fn fill(
+        &self,
+        endpoint: &impl Endpoint,
+        mut block: StoreValueBlock,
+        value: &[u8],
+    ) -> Result<StoreValueBlock, PoolError> {
+        loop {
+            match endpoint.write(block.address, value).await {
+                // The block is lost with its node, and another node has room for the value.
+                Err(FabricError::NodeLost { node }) if !endpoint.is_reachable(node) => {
+                    block = self.reserve(endpoint, value.len()).await?;
+                }
+                written => {
+                    written?;
+                    return Ok(block);
+                }
+            }
+        }
+    }
+
+    /// Takes a spare block with memory of this length. It was never published, so no other client
+    /// reads it.
+    fn take_spare(&self, memory: u64) -> Option<GlobalAddress> {
+        let mut spare = self.spare.borrow_mut();
+        let fits = |block: &StoreValueBlock| memory_bytes(block.bytes) == memory;
+        let found = spare.iter().position(fits)?;
+        Some(spare.swap_remove(found).address)
     }
 
     async fn allocate(

@@ -2,15 +2,17 @@
 
 use super::blocks::ValueBlockAllocator;
 use super::form::{Codec, SlotKey, StoreSlotValue, StoreValueBlock};
+use super::health::NodeHealth;
 use super::way::ProgramConnection;
 use crate::chime::{ChimeTree, KeyChangeDecision};
 use crate::error::PoolError;
 use crate::index::{Entry, PoolIndexClient};
 use nearfield_core::ScanDirection;
-use nearfield_fabric::Endpoint;
+use nearfield_fabric::{Endpoint, FabricError};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// Number of bytes up to which the value of a slot is copied without an allocation.
 const INLINE_SLOT_BYTES: usize = 32;
@@ -26,9 +28,16 @@ pub(super) struct PoolStoreClient<E> {
     pub tree: ChimeTree<E>,
     pub codec: Codec,
     pub blocks: ValueBlockAllocator,
-    /// Set if a node has not responded. The thread creates a new client before it executes more,
-    /// because a lost connection to a node stays lost, even when the node can be reached again.
-    pub is_lost: Cell<bool>,
+    /// True if an operation has failed for another reason than a lost node. The thread creates a
+    /// new client before it executes more.
+    pub has_failed: Cell<bool>,
+    /// True if an operation has met a lost node. The client serves the keys of the other nodes
+    /// until this one is found again.
+    pub has_lost_node: Cell<bool>,
+    /// The number of returns of lost nodes that the thread has noticed.
+    pub returns: Cell<u64>,
+    /// The states of the nodes, for readers of other threads.
+    pub health: Arc<NodeHealth>,
     /// The connection to programs at the memory nodes.
     pub way: RefCell<ProgramConnection>,
 }
@@ -94,6 +103,24 @@ impl SlotRange {
 }
 
 impl<E: Endpoint> PoolStoreClient<E> {
+    /// Notes the failure of an operation, for the next one of the thread.
+    pub fn note_failure(&self, error: &PoolError) {
+        match error {
+            PoolError::Fabric(
+                FabricError::NodeLost { node } | FabricError::NoSuchNode { node },
+            )
+            | PoolError::Undetermined(
+                FabricError::NodeLost { node } | FabricError::NoSuchNode { node },
+            ) => {
+                self.has_lost_node.set(true);
+                if self.health.note_loss(*node) {
+                    self.tree.forget_routes();
+                }
+            }
+            _ => self.has_failed.set(true),
+        }
+    }
+
     /// Reads the neighborhoods of keys by one post, and the blocks of long values by another, and
     /// passes each value to `found` by its number. Returns the keys that need more reads.
     pub async fn get_each(
@@ -260,6 +287,19 @@ impl<E: Endpoint> PoolStoreClient<E> {
             return Ok((self.codec.encode_inline(value), None));
         }
         let block = self.blocks.write(self.tree.endpoint(), value).await?;
+        Ok((self.codec.encode_block(block), Some(block)))
+    }
+
+    /// Returns the slot's bytes for a value, and its unwritten block if it is long.
+    pub async fn reserve(
+        &self,
+        value: &[u8],
+    ) -> Result<(Vec<u8>, Option<StoreValueBlock>), PoolError> {
+        if !self.codec.is_outside(value) {
+            return Ok((self.codec.encode_inline(value), None));
+        }
+        let block = self.blocks.reserve(self.tree.endpoint(), value.len());
+        let block = block.await?;
         Ok((self.codec.encode_block(block), Some(block)))
     }
 

@@ -154,7 +154,7 @@ impl<E: Endpoint> PoolStoreClient<E> {
     }
 
     fn unreachable(&self, error: &PoolError) -> OperationError {
-        self.is_lost.set(true);
+        self.note_failure(error);
         let what = error.to_string();
         OperationError::Unreachable { what }
     }

@@ -5,18 +5,21 @@
 //!   that do not fit there.
 //! - `batch` executes a batch by its plan ([`nearfield_core::plan`]): operations on different keys
 //!   are in flight at the same time, up to [`StoreOptions::in_flight`], and the operations on one
-//!   key are executed as one.
+//!   key are executed as one. `change` makes the changes of all keys of a leaf under one lock.
 //! - `filtered` reads ranges with a filter, and aggregates, by programs at the memory nodes if
 //!   these can be reached (`way`).
 //! - Each thread has a client of its own, created at its first operation; all share the cache.
 
 mod batch;
 mod blocks;
+mod change;
 mod client;
 mod filtered;
 mod form;
+mod health;
 mod opening;
 mod put;
+mod returns;
 mod way;
 
 use crate::chime::{ChimeComputeNode, ChimeLockKind, ChimeOptions};
@@ -28,8 +31,12 @@ use client::PoolStoreClient;
 pub use filtered::{Entries, FilteredStoreRange};
 use form::Codec;
 pub use form::PoolEntryForm;
+use health::NodeHealth;
+pub use health::PoolNodeState;
 use nearfield_core::{Batch, OperationError, OrderedIndex};
 use nearfield_fabric::{Endpoint, NodeId};
+pub use opening::{PoolMember, empty_nodes, pool_member};
+use returns::NodeReturnSearch;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -53,7 +60,7 @@ pub struct StoreOptions {
     /// must use the same. No effect for words.
     pub inline_bytes_max: usize,
     /// Number of operations of a batch that a thread may have in flight. At most 16 of them are
-    /// changes.
+    /// changes; all changes of one leaf count as one.
     pub in_flight: usize,
     /// The techniques and sizes of the tree. The lengths of keys and values follow from the above.
     pub tree: ChimeOptions,
@@ -66,6 +73,7 @@ impl Default for StoreOptions {
             inline_bytes_max: 16,
             in_flight: 64,
             tree: ChimeOptions {
+                fills_last: true,
                 locks: ChimeLockKind::Leased(LEASE),
                 ..ChimeOptions::default()
             },
@@ -78,11 +86,12 @@ impl Default for StoreOptions {
 /// of its 62 places for records until a client finds the same lock.
 const LEASE: Duration = Duration::from_millis(100);
 
-/// Time for which all operations are refused after a node could not be reached.
+/// Time for which all operations of threads without a client are refused after the first node could
+/// not be reached.
 const AWAY: Duration = Duration::from_secs(1);
 
 /// A function that connects one thread to the nodes, or returns the reason for which it cannot.
-type Connect<E> = Box<dyn Fn() -> Result<E, String> + Send + Sync>;
+type Connect<E> = Arc<dyn Fn() -> Result<E, String> + Send + Sync>;
 
 /// Reason for which a store cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -116,6 +125,8 @@ pub enum StoreOpenError {
 pub struct PoolStore<F, E> {
     connect: Connect<E>,
     nodes: Vec<NodeId>,
+    /// The identity of the pool.
+    identity: u64,
     node: Arc<ChimeComputeNode>,
     codec: Codec,
     in_flight: usize,
@@ -123,8 +134,10 @@ pub struct PoolStore<F, E> {
     name: Arc<()>,
     /// The memory of long values; `None` for words, which have none.
     blocks: Option<Arc<BlockMemory>>,
-    /// Time when a node could not be reached last, and the reason.
+    /// Time when the first node could not be reached last, and the reason.
     refused: Mutex<Option<(Instant, String)>>,
+    search: Arc<NodeReturnSearch>,
+    health: Arc<NodeHealth>,
     /// The function that connects to programs at the memory nodes, if there are any.
     programs: Arc<OnceLock<Box<way::Connect>>>,
     form: PhantomData<F>,
@@ -171,21 +184,27 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
         let first = nodes.first().copied().unwrap_or_default();
         let node = Arc::new(node);
         let tree = block_on(opening::create_or_open(endpoint, &nodes, Arc::clone(&node)))?;
+        let identity = block_on(opening::identity(tree.endpoint(), first))?;
         let blocks = if F::IS_WORDS {
             None
         } else {
             let opened = BlockMemory::open(tree.endpoint(), opening::blocks(first));
             Some(Arc::new(block_on(opened)?))
         };
+        let health = NodeHealth::new(&nodes);
+        health.note_connection(tree.endpoint());
         let store = PoolStore {
-            connect: Box::new(connect),
+            connect: Arc::new(connect),
             nodes,
+            identity,
             node,
             codec,
             in_flight: options.in_flight,
             name: Arc::new(()),
             blocks,
             refused: Mutex::default(),
+            search: Arc::default(),
+            health,
             programs: Arc::default(),
             form: PhantomData,
         };
@@ -209,6 +228,12 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
         self.node.cache_bytes()
     }
 
+    /// Returns the state of each node, as operations of this process have found it, in the order of
+    /// their numbers. No round trip.
+    pub fn node_states(&self) -> Vec<PoolNodeState> {
+        self.health.states()
+    }
+
     /// Returns the bytes of long values that this process has replaced or removed, and that are not
     /// free yet: some operation might still read them, or they wait for the next values.
     pub fn retired_bytes(&self) -> u64 {
@@ -221,7 +246,10 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
             tree,
             codec: self.codec,
             blocks: ValueBlockAllocator::new(&self.nodes, self.blocks.clone()),
-            is_lost: Cell::new(false),
+            has_failed: Cell::new(false),
+            has_lost_node: Cell::new(false),
+            returns: Cell::new(self.search.returns()),
+            health: Arc::clone(&self.health),
             way: RefCell::new(ProgramConnection::new(Arc::clone(&self.programs))),
         })
     }
@@ -239,8 +267,7 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
         drop(gone);
     }
 
-    /// Returns this thread's client: a new one if it has none, or if a node has not responded to
-    /// the last one.
+    /// Returns this thread's client: a new one if it has none, or if the last one has failed.
     fn client(&self) -> Result<Rc<PoolStoreClient<E>>, OperationError> {
         let name = Arc::as_ptr(&self.name);
         let found = CLIENTS.with_borrow(|clients| {
@@ -249,10 +276,11 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
             Rc::clone(client).downcast::<PoolStoreClient<E>>().ok()
         });
         if let Some(client) = found {
-            if !client.is_lost.get() {
-                return Ok(client);
-            }
-            self.forget();
+            return Ok(if client.has_failed.get() || client.has_lost_node.get() {
+                self.replacement(client)
+            } else {
+                client
+            });
         }
         self.refuse_while_away()?;
         let connected = self.connect_again();
@@ -260,11 +288,43 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
             Ok(_) => None,
             Err(what) => Some((Instant::now(), what.clone())),
         };
-        connected.map_err(|what| OperationError::Unreachable { what })
+        let client = connected.map_err(|what| OperationError::Unreachable { what })?;
+        self.keep(Rc::clone(&client));
+        Ok(client)
     }
 
-    /// Refuses operations shortly after a node could not be reached. Waiting for a node takes
-    /// seconds, in which a thread would do nothing else.
+    /// Returns a new client in place of one that has failed, or whose lost nodes can be reached
+    /// again. Otherwise returns the same one, which serves the keys of the nodes that it reaches.
+    fn replacement(&self, client: Rc<PoolStoreClient<E>>) -> Rc<PoolStoreClient<E>> {
+        let returns = self.search.returns();
+        let are_back = client.returns.replace(returns) != returns;
+        if client.has_failed.get() || are_back {
+            if let Ok(new) = self.connect_again() {
+                self.forget();
+                self.keep(Rc::clone(&new));
+                return new;
+            }
+            // Tried again when all nodes have been found, because a try may take seconds.
+            client.has_failed.set(false);
+            client.has_lost_node.set(true);
+        }
+        let (connect, nodes) = (Arc::clone(&self.connect), self.nodes.clone());
+        let (identity, health) = (self.identity, Arc::clone(&self.health));
+        self.search.begin(move || {
+            let Ok(endpoint) = connect() else {
+                return false;
+            };
+            let are_back = block_on(opening::reaches_all(&endpoint, &nodes, identity));
+            if are_back {
+                health.note_return();
+            }
+            are_back
+        });
+        client
+    }
+
+    /// Refuses operations shortly after the first node could not be reached. Waiting for a node
+    /// takes seconds, in which a thread would do nothing else.
     fn refuse_while_away(&self) -> Result<(), OperationError> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         match &*refused {
@@ -277,11 +337,14 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
 
     fn connect_again(&self) -> Result<Rc<PoolStoreClient<E>>, String> {
         let endpoint = (self.connect)()?;
-        let tree = opening::open(endpoint, &self.nodes, Arc::clone(&self.node));
+        // The cache has addresses of this pool, which may have been replaced on the same nodes.
+        let (node, identity) = (Arc::clone(&self.node), Some(self.identity));
+        let tree = opening::open(endpoint, &self.nodes, node, identity);
         let tree = block_on(tree).map_err(|error| error.to_string())?;
-        let client = self.client_of(tree);
-        self.keep(Rc::clone(&client));
-        Ok(client)
+        if self.health.note_connection(tree.endpoint()) {
+            tree.forget_routes();
+        }
+        Ok(self.client_of(tree))
     }
 
     /// Drops this thread's client.

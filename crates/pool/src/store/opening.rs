@@ -7,6 +7,7 @@
 use super::blocks::BlockMemory;
 use crate::chime::{ChimeComputeNode, ChimeTree};
 use crate::error::PoolError;
+use crate::executor::block_on;
 use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, NodeId};
 use rand::RngExt;
 use std::sync::Arc;
@@ -94,15 +95,59 @@ impl PoolMembershipRecord {
     }
 }
 
-/// Checks that all nodes belong to one pool, in this order.
-async fn check_membership(endpoint: &impl Endpoint, nodes: &[NodeId]) -> Result<(), PoolError> {
-    let mut identity = 0;
+/// Returns the identity of the pool that a node belongs to.
+pub(super) async fn identity(endpoint: &impl Endpoint, node: NodeId) -> Result<u64, PoolError> {
+    let record = PoolMembershipRecord::read(endpoint, node).await?;
+    Ok(record.identity)
+}
+
+/// The place of a memory node in a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolMember {
+    /// The pool's identity, a random number.
+    pub identity: u64,
+    /// The node's position among the nodes of the pool, from 0.
+    pub position: u32,
+    /// The number of nodes of the pool.
+    pub count: u32,
+}
+
+/// Returns the place of a node in its pool; `None` if it belongs to none.
+///
+/// # Errors
+/// The errors of the node.
+pub fn pool_member(
+    endpoint: &impl Endpoint,
+    node: NodeId,
+) -> Result<Option<PoolMember>, PoolError> {
+    let PoolMembershipRecord {
+        identity,
+        position,
+        count,
+    } = block_on(PoolMembershipRecord::read(endpoint, node))?;
+    Ok((identity != 0).then_some(PoolMember {
+        identity,
+        position,
+        count,
+    }))
+}
+
+/// Checks that all nodes that can be reached belong to one pool, in this order: to the pool of this
+/// identity, if one is given. The first one must be reachable.
+async fn check_membership(
+    endpoint: &impl Endpoint,
+    nodes: &[NodeId],
+    mut identity: Option<u64>,
+) -> Result<(), PoolError> {
     for (position, &node) in nodes.iter().enumerate() {
-        let found = PoolMembershipRecord::read(endpoint, node).await?;
-        if position == 0 {
-            identity = found.identity;
+        // The keys of a lost node fail, and no others.
+        if position > 0 && !endpoint.is_reachable(node) {
+            continue;
         }
-        // The first node decides to which pool the others must belong.
+        let found = PoolMembershipRecord::read(endpoint, node).await?;
+        // Otherwise the first node decides to which pool the others must belong.
+        let identity = *identity.get_or_insert(found.identity);
         let expected = PoolMembershipRecord::of(identity, position, nodes.len());
         if found == expected && identity != 0 {
             continue;
@@ -118,6 +163,41 @@ async fn check_membership(endpoint: &impl Endpoint, nodes: &[NodeId]) -> Result<
         return Err(PoolError::Stranger { node, found });
     }
     Ok(())
+}
+
+/// Returns true if all nodes of a pool can be reached and have kept their memory.
+pub(super) async fn reaches_all(endpoint: &impl Endpoint, nodes: &[NodeId], identity: u64) -> bool {
+    let are_reachable = nodes.iter().all(|&node| endpoint.is_reachable(node));
+    let identity = Some(identity);
+    are_reachable && check_membership(endpoint, nodes, identity).await.is_ok()
+}
+
+/// Returns the nodes that belong to no pool, although the pool of the first node exists: nodes that
+/// have lost their memory. Returns none if that cannot be read.
+pub fn empty_nodes(endpoint: &impl Endpoint) -> Vec<NodeId> {
+    let nodes = endpoint.nodes();
+    block_on(find_empty_nodes(endpoint, &nodes)).unwrap_or_default()
+}
+
+async fn find_empty_nodes(
+    endpoint: &impl Endpoint,
+    nodes: &[NodeId],
+) -> Result<Vec<NodeId>, PoolError> {
+    let first = nodes.first().copied().unwrap_or_default();
+    let mut word = [0; 8];
+    // Before the pool is ready its nodes become members one by one.
+    endpoint
+        .read(GlobalAddress::new(first, STATE_AT), &mut word)
+        .await?;
+    let mut empty = Vec::new();
+    if u64::from_le_bytes(word) == READY {
+        for &node in nodes.iter().filter(|&&node| endpoint.is_reachable(node)) {
+            if PoolMembershipRecord::read(endpoint, node).await?.identity == 0 {
+                empty.push(node);
+            }
+        }
+    }
+    Ok(empty)
 }
 
 /// Makes all nodes members of one pool. `before` is the identity that a dead creator has left.
@@ -142,13 +222,14 @@ async fn found_pool(
     Ok(())
 }
 
-/// Opens the tree, which must exist.
+/// Opens the tree, which must exist, in the pool of this identity, if one is given.
 pub(super) async fn open<E: Endpoint>(
     endpoint: E,
     nodes: &[NodeId],
     node: Arc<ChimeComputeNode>,
+    identity: Option<u64>,
 ) -> Result<ChimeTree<E>, PoolError> {
-    check_membership(&endpoint, nodes).await?;
+    check_membership(&endpoint, nodes, identity).await?;
     let first = nodes.first().copied().unwrap_or_default();
     ChimeTree::open(endpoint, nodes, header(first), node).await
 }
@@ -168,7 +249,7 @@ pub(super) async fn create_or_open<E: Endpoint>(
     loop {
         let found = endpoint.compare_swap(state, expected, mine).await?;
         if found == READY {
-            return open(endpoint, nodes, node).await;
+            return open(endpoint, nodes, node, None).await;
         }
         if found == expected {
             break;

@@ -52,12 +52,12 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
                 OperationError::OutOfMemory { what }
             }
             StorePutError::Before(error) => {
-                client.is_lost.set(true);
+                client.note_failure(&error);
                 let what = error.to_string();
                 OperationError::Unreachable { what }
             }
             StorePutError::Meanwhile(error) => {
-                client.is_lost.set(true);
+                client.note_failure(&error);
                 let what = error.to_string();
                 OperationError::Unknown { what }
             }
@@ -93,10 +93,8 @@ impl<E: Endpoint> PoolStoreClient<E> {
                 _ => Ok(()),
             },
             Err(error) => {
-                if let (Some(block), PoolError::Fabric(FabricError::OutOfMemory { .. })) =
-                    (block, &error)
-                {
-                    // The tree could not grow, so no slot refers to it.
+                if let (Some(block), PoolError::Fabric(_)) = (block, &error) {
+                    // Nothing was changed, so no slot refers to it.
                     let taken = self.blocks.take_back(endpoint, &reading, block).await;
                     taken.map_err(StorePutError::Meanwhile)?;
                 }

@@ -3,6 +3,7 @@
 
 #![cfg(not(loom))]
 
+mod batched_changes;
 mod coordination;
 mod costs;
 mod damaged;
@@ -12,6 +13,7 @@ mod model;
 mod shared_compute_node;
 mod simulated;
 mod sizes;
+mod sorted_load;
 mod speculation;
 mod store;
 mod torn;

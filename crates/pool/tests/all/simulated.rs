@@ -5,7 +5,8 @@ use crate::trees::{SmallTrees, chime, compute_node, key, nearfield, small};
 use nearfield_fabric::Endpoint;
 use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
 use nearfield_fabric_testkit::{
-    INDEX_ROOT, RemoteRunPlan, RemoteRunReport, SimEndpointFault, check, each_seed, run,
+    INDEX_ROOT, RemoteRunFailure, RemoteRunPlan, RemoteRunReport, SimEndpointFault, check,
+    each_seed, run,
 };
 use nearfield_hardware::network::NetworkPreset;
 use nearfield_pool::chime::{ChimeLockKind, ChimeOptions, ChimeTree};
@@ -22,6 +23,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 /// Returns all steps from Sherman to CHIME, and ours.
 pub fn steps() -> Vec<ChimeOptions> {
@@ -180,6 +182,37 @@ fn operations_are_linearizable_while_nodes_are_merged() {
             ..RemoteRunPlan::default()
         };
         check(60, &plan, &SmallTrees::new(nearfield()));
+    }
+}
+
+/// Reads after the loss of a node agree with the writes before, the loss keeps nobody waiting, and
+/// some keys can be read: the inner nodes and the first leaf are elsewhere.
+#[test]
+fn keys_of_other_nodes_outlive_a_lost_node() {
+    for (removing, dying) in [(0.1, 0.0), (0.45, 0.0), (0.1, 0.4), (0.45, 0.4)] {
+        let plan = RemoteRunPlan {
+            nodes: 2,
+            node_bytes: 4 << 20,
+            operations: 60,
+            keys: 60,
+            removing,
+            dying,
+            losing: Some((1, Duration::from_micros(800))),
+            ..RemoteRunPlan::default()
+        };
+        let system = SmallTrees::new(nearfield());
+        each_seed(60, |seed| {
+            let report = run(seed, &plan, &system)?;
+            assert!(report.readable > 0, "seed {seed}: {report:?}");
+            Ok::<_, RemoteRunFailure>(report)
+        });
+        // A tree without its root is lost as a whole.
+        let losing = Some((0, Duration::from_micros(800)));
+        let failure = run(0, &RemoteRunPlan { losing, ..plan }, &system);
+        assert!(
+            matches!(failure, Err(RemoteRunFailure::Refused(_))),
+            "{failure:?}"
+        );
     }
 }
 
@@ -378,7 +411,7 @@ fn scans_while_others_write(seed: u64, options: ChimeOptions) -> RemoteRunReport
     assert_eq!(simulation.run(), 0, "seed {seed}");
     return RemoteRunReport {
         answered: answered.get(),
-        unanswered: 0,
+        ..RemoteRunReport::default()
     };
 
     fn numbers(entries: &[(Vec<u8>, Vec<u8>)], seed: u64) -> Vec<u64> {

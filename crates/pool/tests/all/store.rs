@@ -6,6 +6,9 @@ use nearfield_core::{
     Batch, ByteStrings, OperationError, OperationOutcome, OrderedIndex, ScanDirection, Words,
 };
 use nearfield_fabric::transport::shm::ShmEndpoint;
+use nearfield_fabric::{
+    ClientProcessorWork, Endpoint, FabricError, FabricVerb, GlobalAddress, NodeId,
+};
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_pool::PoolError;
 use nearfield_pool::chime;
@@ -14,7 +17,8 @@ use nearfield_testkit::concurrent::{self, ConcurrentTestConfig};
 use nearfield_testkit::model;
 use nearfield_testkit::stop::AtEnd;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 fn served(nodes: u16, bytes: u64) -> ShmNodes {
@@ -56,6 +60,7 @@ fn options(seed: u64, key_bytes_max: usize) -> StoreOptions {
         (tree.shape.leaf_span, tree.shape.internal_span) = (16, 8);
     }
     tree.hotspot_bytes = 1 << 16;
+    tree.fills_last = !seed.is_multiple_of(2);
     tree.cache_bytes = if seed.is_multiple_of(4) {
         1 << 18
     } else {
@@ -292,6 +297,142 @@ fn a_lost_node_is_told() {
     ));
 }
 
+/// Returns a value that is stored beside its key if `number` is even, else elsewhere.
+fn value_of(number: usize) -> Vec<u8> {
+    let length = if number.is_multiple_of(2) { 5 } else { 100 };
+    vec![number as u8; length]
+}
+
+/// The loss of a node other than the first concerns the keys that it holds, and no others.
+#[test]
+fn keys_of_other_nodes_outlive_a_lost_node() {
+    let mut nodes = served(2, 64 << 20);
+    let store: PoolStore<ByteStrings, _> = open(&nodes, &options(1, 16)).expect("a store");
+    let keys: Vec<String> = (0..2000).map(|number| format!("key{number:04}")).collect();
+    for (number, key) in keys.iter().enumerate() {
+        let inserted = store.insert(key.as_bytes(), &value_of(number));
+        assert_eq!(inserted, Ok(None));
+    }
+    let are_served = || {
+        let states = store.node_states().into_iter();
+        states.map(|state| state.is_served).collect::<Vec<_>>()
+    };
+    assert_eq!(are_served(), [true, true]);
+    nodes.end(1);
+    let names_the_node = |error: OperationError| {
+        assert!(error.to_string().contains("memory node 1"), "{error}");
+    };
+    let (mut kept, mut lost) = (Vec::new(), 0);
+    for (number, key) in keys.iter().enumerate() {
+        match store.get(key.as_bytes()) {
+            Ok(value) => {
+                assert_eq!(value, Some(value_of(number)));
+                kept.push(key.as_bytes());
+            }
+            Err(error) => {
+                names_the_node(error);
+                lost += 1;
+            }
+        }
+    }
+    // Half of the leaves are on each node, and half of the values elsewhere.
+    assert!(kept.len() > 300 && lost > 300, "{} {lost}", kept.len());
+    assert_eq!(are_served(), [true, false]);
+    let failures = store.node_states().into_iter().map(|state| state.failures);
+    assert_eq!(failures.collect::<Vec<_>>(), [0, lost]);
+    // A batch with both kinds of keys returns the same.
+    let mut batch = Batch::<ByteStrings>::new();
+    for key in &keys {
+        batch.get(key.as_bytes());
+    }
+    store
+        .execute(&mut batch)
+        .expect("operations fail on their own");
+    let is_there = |at: &usize| matches!(batch.outcome(*at), OperationOutcome::Value(Some(_)));
+    assert_eq!((0..keys.len()).filter(is_there).count(), kept.len());
+    // Leaves on the node that is left take values and keys.
+    let mut added = 0;
+    for &key in &kept {
+        assert_eq!(store.put(key, &[7; 200]), Ok(()));
+        assert_eq!(store.get(key), Ok(Some(vec![7; 200])));
+        match store.insert(&[key, b"x"].concat(), &[8; 200]) {
+            Ok(before) => {
+                assert_eq!(before, None);
+                added += 1;
+            }
+            Err(error) => names_the_node(error),
+        }
+    }
+    assert!(added * 4 >= kept.len() * 3, "{added} of {}", kept.len());
+    // Neighbours of leaves that become empty may be lost.
+    for &key in &kept {
+        assert_eq!(store.remove(key), Ok(Some(vec![7; 200])));
+    }
+    names_the_node(store.count().expect_err("some leaves are lost"));
+}
+
+/// A batch changes all keys of the leaves that are left, although old values of some of them are
+/// lost, and retires the old values. Changes of other keys leave no memory behind.
+#[test]
+fn a_batch_changes_the_keys_that_a_lost_node_leaves() {
+    const NEW: &[u8] = &[9; 200];
+    let mut nodes = served(2, 64 << 20);
+    let store: PoolStore<ByteStrings, _> = open(&nodes, &options(1, 16)).expect("a store");
+    let keys: Vec<String> = (0..2000).map(|number| format!("key{number:04}")).collect();
+    for (number, key) in keys.iter().enumerate() {
+        assert_eq!(store.insert(key.as_bytes(), &value_of(number)), Ok(None));
+    }
+    nodes.end(1);
+    let is_readable = |key: &String| store.get(key.as_bytes()).is_ok();
+    let readable: Vec<bool> = keys.iter().map(is_readable).collect();
+    let mut batch = Batch::<ByteStrings>::new();
+    for key in &keys {
+        batch.insert(key.as_bytes(), NEW);
+    }
+    store
+        .execute(&mut batch)
+        .expect("operations fail on their own");
+    let (mut replaced, mut retired, mut lost) = (0, 0, None);
+    for (number, key) in keys.iter().enumerate() {
+        let has_new = match store.get(key.as_bytes()) {
+            Ok(found) => {
+                assert_eq!(found.as_deref(), Some(NEW), "{key}");
+                true
+            }
+            Err(_) => false,
+        };
+        match batch.outcome(number) {
+            OperationOutcome::Value(before) => {
+                assert_eq!(before, Some(&value_of(number)[..]), "{key}");
+                assert!(readable[number] && has_new, "{key}");
+            }
+            OperationOutcome::Failed(OperationError::Unknown { what }) => {
+                assert!(what.contains("memory node 1"), "{what}");
+                assert!(!readable[number], "{key}");
+                replaced += usize::from(has_new);
+                if !has_new {
+                    lost = Some(key.as_bytes());
+                }
+            }
+            other => panic!("{key}: {other:?}"),
+        }
+        if has_new && value_of(number).len() > 16 {
+            retired += 128;
+        }
+    }
+    // Half of the leaves are left, half of their values are long, and half of these are lost.
+    assert!(replaced > 100, "{replaced}");
+    assert!(store.retired_bytes() >= retired, "{retired}");
+    // Otherwise the last node would soon be full.
+    let (lost, long) = (lost.expect("a lost leaf"), vec![7; 40_000]);
+    for _ in 0..2000 {
+        for done in [store.put(lost, &long), store.insert(lost, &long).map(drop)] {
+            let is_unknown = matches!(done, Err(OperationError::Unknown { .. }));
+            assert!(is_unknown, "{done:?}");
+        }
+    }
+}
+
 /// Long values that are replaced are counted until their memory is reused.
 #[test]
 fn long_values_are_whole_and_what_they_leave_behind_is_counted() {
@@ -485,4 +626,107 @@ fn removing_a_hot_key_leaves_its_neighbours_alone() {
         assert_eq!(store.get(key), Ok(left));
     }
     assert_eq!(store.count(), Ok(250));
+}
+
+/// An endpoint that counts its posts, each of which is a round trip.
+struct PostCountEndpoint {
+    endpoint: ShmEndpoint,
+    posts: Arc<AtomicU64>,
+}
+
+impl Endpoint for PostCountEndpoint {
+    fn nodes(&self) -> Vec<NodeId> {
+        self.endpoint.nodes()
+    }
+
+    fn atomic_bytes(&self) -> u64 {
+        self.endpoint.atomic_bytes()
+    }
+
+    async fn post(&self, verbs: &mut [FabricVerb<'_>]) -> Result<(), FabricError> {
+        self.posts.fetch_add(1, Relaxed);
+        self.endpoint.post(verbs).await
+    }
+
+    fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError> {
+        self.endpoint.write_unsignalled(to, bytes)
+    }
+
+    async fn settle(&self) -> Result<(), FabricError> {
+        self.endpoint.settle().await
+    }
+
+    async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
+        self.endpoint.allocate(node, bytes).await
+    }
+
+    async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
+        self.endpoint.free(address, bytes).await
+    }
+
+    async fn charge(&self, work: ClientProcessorWork) {
+        self.endpoint.charge(work).await;
+    }
+
+    fn now(&self) -> Duration {
+        self.endpoint.now()
+    }
+
+    async fn sleep(&self, time: Duration) {
+        self.endpoint.sleep(time).await;
+    }
+}
+
+/// The keys of a leaf share its lock, whatever the operations on them are.
+#[test]
+fn a_batch_on_few_leaves_takes_a_quarter_of_the_round_trips() {
+    let nodes = served(1, 64 << 20);
+    let posts = Arc::new(AtomicU64::new(0));
+    let (endpoint, counted) = (
+        ShmEndpoint::attach(nodes.names()).expect("the nodes are served"),
+        Arc::clone(&posts),
+    );
+    let connect = move || {
+        Ok(PostCountEndpoint {
+            endpoint: endpoint.clone(),
+            posts: Arc::clone(&counted),
+        })
+    };
+    let mut options = StoreOptions::default();
+    // Half full leaves have room for the new keys.
+    options.tree.fills_last = false;
+    let store: PoolStore<Words, PostCountEndpoint> =
+        PoolStore::open(connect, &options).expect("a store");
+    let mut batch = Batch::<Words>::new();
+    for key in 0..2000 {
+        batch.insert(2 * key, key);
+    }
+    store.execute(&mut batch).expect("a batch");
+    // 48 keys in ascending order, of which a third is new, a third is removed and a third changes.
+    let operations = |first: u64| (0..48).map(move |at| (2 * (first + at), at % 3));
+    posts.store(0, Relaxed);
+    for (key, kind) in operations(500) {
+        let done = match kind {
+            0 => store.insert(key, 1),
+            1 => store.remove(key),
+            _ => store.insert(key + 1, 1),
+        };
+        assert_eq!(done.expect("done").is_none(), kind == 2);
+    }
+    let single = posts.swap(0, Relaxed);
+    let mut batch = Batch::<Words>::new();
+    for (key, kind) in operations(1500) {
+        match kind {
+            0 => batch.insert(key, 1),
+            1 => batch.remove(key),
+            _ => batch.insert(key + 1, 1),
+        };
+    }
+    store.execute(&mut batch).expect("a batch");
+    let batched = posts.load(Relaxed);
+    for (position, (_, kind)) in operations(1500).enumerate() {
+        assert_eq!(batch.value(position).is_none(), kind == 2, "{position}");
+    }
+    assert!(batched * 4 <= single, "{batched} for {single}");
+    assert_eq!(store.count(), Ok(2000));
 }

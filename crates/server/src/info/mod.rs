@@ -2,6 +2,7 @@
 
 mod commands;
 pub mod memory;
+mod pool;
 mod sections;
 pub mod tiers;
 
@@ -33,6 +34,7 @@ const SECTIONS: &[InfoSection] = &[
     section("Clients", true, sections::clients),
     section("Memory", true, memory::write),
     section("Tiers", false, tiers::write),
+    section("Pool", false, pool::write),
     section("Persistence", true, sections::persistence),
     section("Stats", true, sections::stats),
     section("Replication", true, sections::replication),

@@ -3,7 +3,7 @@
 use super::database::DATABASES;
 use super::index::{AnyMap, DatabaseIndex};
 use nearfield::{
-    ByteStrings, Combine, EngineOptions, OperationError, OrderedMap, Pim, PoolPlacement,
+    ByteStrings, Combine, EngineOptions, OperationError, OrderedMap, Pim, PoolPlacement, PoolUse,
     StoreOpenError,
 };
 use std::sync::Arc;
@@ -56,6 +56,14 @@ impl Home {
             Home::Local => "local",
             Home::Modules(_) => "pim",
             Home::Pool(_) => "pool",
+        }
+    }
+
+    /// Returns the use of the pool by this server, if the keys are in one.
+    pub fn pool_use(&self) -> Option<PoolUse> {
+        match self {
+            Home::Pool(map) => map.pool_use(),
+            Home::Local | Home::Modules(_) => None,
         }
     }
 

@@ -7,7 +7,7 @@ pub use port::serve;
 use crate::info::tiers::TierFigures;
 use crate::keyspace::{Database, Databases};
 use crate::server::{ServerCore, SnapshotTask};
-use nearfield::OperationError;
+use nearfield::{OperationError, PoolNodeState};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -46,6 +46,7 @@ pub fn text(server: &ServerCore, databases: &Databases) -> String {
     metrics.add_memory(server, databases);
     metrics.add_keys(server, databases);
     metrics.add_tiers(server, databases);
+    metrics.add_pool(server);
     metrics.add_persistence(server);
     let mut registry = Registry::default();
     registry.register_collector(Box::new(metrics));
@@ -299,6 +300,29 @@ impl Metrics {
         // The first tier is memory, of which no reads are timed.
         let latencies = latencies.skip(1).collect();
         self.add_all("nearfield_tier_read_duration_seconds", help, latencies);
+    }
+
+    fn add_pool(&mut self, server: &ServerCore) {
+        let Some(pool) = server.keyspace.home.pool_use() else {
+            return;
+        };
+        let mut add = |name, help, of: fn(&PoolNodeState) -> MetricValue| {
+            let sample = |node: &PoolNodeState| (label("node", node.node.0), of(node));
+            self.add_all(name, help, pool.nodes.iter().map(sample).collect());
+        };
+        let help = "1 unless a memory node of the pool was lost when it was last accessed";
+        add("nearfield_pool_node_served", help, |node| {
+            MetricValue::Gauge(u64::from(node.is_served))
+        });
+        let help = "Operations that failed because a memory node of the pool was lost";
+        add("nearfield_pool_node_failures", help, |node| {
+            MetricValue::Count(node.failures)
+        });
+        let help = "Bytes of inner nodes of the pool in the cache of this server";
+        let bytes = pool.cache_bytes as u64;
+        self.gauge("nearfield_pool_cache_bytes", help, bytes);
+        let help = "Bytes of long values in the pool that this server has replaced, not free yet";
+        self.gauge("nearfield_pool_retired_bytes", help, pool.retired_bytes);
     }
 
     fn add_persistence(&mut self, server: &ServerCore) {

@@ -70,13 +70,17 @@ impl NetworkPreset {
     /// Returns the figures.
     pub const fn parameters(self) -> NetworkParameters {
         match self {
-            // Smart's artifact has 2.35 µs for a read of 8 bytes and rlib 2.07. Reads peak there at
-            // 110 million per second, writes at 93, and with too many requests in flight a port
-            // falls to 55 to 73. 90 is assumed between these. rlib has 48 million atomics. The link
-            // is 100 Gb/s. Headers are assumed: 30 to 60 bytes. The rate on one word is assumed
-            // from older interfaces, which hold the word for a trip to host memory. The time of
-            // clients' processors is omitted: a thread of Smart's artifact does 1.9 million reads
-            // per second, so 640 of them could do ten times the reads that a port takes.
+            // Smart's artifact has 2.35 µs for a read of 8 bytes and rlib 2.07. One compute node of
+            // Smart's peaks at 111 million reads per second and 93 million writes, and three
+            // clients of rlib's at 135 and 123. 90 is assumed. The adapter of a compute node falls
+            // to 55 million reads with 3,072 in flight, and to 63 million writes with 1,536,
+            // because its cache has no room for the work requests in flight. The model has no such
+            // fall: reads fall beyond 1,152 in flight, and a compute node of the figures has 128.
+            // rlib has 48 million atomics. The link is 100 Gb/s. Headers are assumed: 30 to 60
+            // bytes. The rate on one word is assumed from older interfaces, which hold the word for
+            // a trip to host memory. The time of clients' processors is omitted: a thread of
+            // Smart's artifact does 1.9 million reads per second, so 640 of them could do ten times
+            // the reads that a port takes.
             NetworkPreset::ConnectX6 => NetworkParameters {
                 name: "ConnectX-6, 100 Gb/s",
                 source: "Smart (ASPLOS'24) artifact data; rlib documentation; \

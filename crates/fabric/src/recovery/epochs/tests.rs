@@ -606,6 +606,36 @@ fn operations_cost_nothing_and_renewing_one_round_trip() {
     assert_eq!(simulation.run(), 0);
 }
 
+/// A node that is lost is unknown to endpoints that are connected later, which still free the
+/// memory of others.
+#[test]
+fn memory_of_unknown_nodes_is_forgotten() {
+    let (mut simulation, _) = FabricSimulation::with_nodes(1, Delivery::Torn, [1 << 17]);
+    let endpoint = simulation.endpoint(0);
+    simulation.spawn(0, async move {
+        let table = endpoint.allocate(NODE, TABLE_BYTES).await.unwrap();
+        let empty = vec![0; TABLE_BYTES as usize];
+        endpoint.write(table, &empty).await.unwrap();
+        let epochs = Epochs::register(&endpoint, table, options(0)).await;
+        let epochs = epochs.unwrap();
+        let known = endpoint.allocate(NODE, BLOCK_BYTES).await.unwrap();
+        let unknown = GlobalAddress::new(NodeId(5), 4096);
+        for block in [unknown, known] {
+            let guard = epochs.enter();
+            let retired = epochs.retire(&endpoint, &guard, block, BLOCK_BYTES).await;
+            retired.unwrap();
+        }
+        for _ in 0..100 {
+            endpoint.sleep(LEASE / RENEWALS_PER_LEASE).await;
+            epochs.tend(&endpoint).await.unwrap();
+        }
+        assert_eq!(epochs.retired_bytes(), 0);
+        let again = endpoint.free(known, BLOCK_BYTES).await;
+        assert!(matches!(again, Err(FabricError::NotAllocated { .. })));
+    });
+    assert_eq!(simulation.run(), 0);
+}
+
 #[test]
 fn those_who_come_when_all_slots_are_taken_are_told() {
     let (mut simulation, _) = FabricSimulation::with_nodes(1, Delivery::Whole, [1 << 17]);

@@ -392,14 +392,18 @@ impl Epochs {
         Ok(has_more(&blocks) && blocks.ready_bytes() > 0)
     }
 
-    /// Frees blocks that no other participant knows.
+    /// Frees blocks that no other participant knows. Those of a lost node are lost with it; an
+    /// endpoint that was connected later does not know that node.
     async fn free(
         &self,
         endpoint: &impl Endpoint,
         blocks: &[RemoteAllocation],
     ) -> Result<(), FabricError> {
         for block in blocks {
-            endpoint.free(block.address, block.bytes).await?;
+            match endpoint.free(block.address, block.bytes).await {
+                Err(FabricError::NodeLost { .. } | FabricError::NoSuchNode { .. }) => {}
+                freed => freed?,
+            }
         }
         Ok(())
     }

@@ -509,7 +509,10 @@ async fn redo(
     record: &RedoRecord,
 ) -> Result<bool, FabricError> {
     let mut odd = Vec::new();
-    for &(to, ref bytes) in &record.writes {
+    // Nothing can be completed on a lost node, and the other nodes must not wait for it.
+    let writes = record.writes.iter();
+    let writes = writes.filter(|(to, _)| endpoint.is_reachable(to.node()));
+    for &(to, ref bytes) in writes.clone() {
         if bytes.is_empty() {
             // The dead client may have added one or not. Odd in any case: readers wait until the
             // change is complete.
@@ -522,7 +525,6 @@ async fn redo(
         let counts = counts.map(|(mark, count)| (mark, count.to_le_bytes()));
         counts.collect::<Vec<_>>()
     };
-    let writes = record.writes.iter();
     let writes = writes.filter(|(_, bytes)| !bytes.is_empty());
     let writes: Vec<_> = writes.map(|(to, bytes)| (*to, &bytes[..])).collect();
     let (before, behind) = (counts(0), counts(1));

@@ -6,7 +6,7 @@ use super::object::ShmObject;
 use super::place::{PostSlotGuard, UnderWay};
 use crate::address::{GlobalAddress, NodeId, WORD_BYTES};
 use crate::chunks::Chunks;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, NodeMemoryUse};
 use crate::error::FabricError;
 use crate::transport::copy;
 use crate::verb::{FabricVerb, MaskedSwap};
@@ -99,6 +99,28 @@ impl ShmEndpoint {
         })
     }
 
+    /// Attaches like [`attach`](ShmEndpoint::attach), and leaves out nodes that are not served,
+    /// unless none is.
+    ///
+    /// # Errors
+    /// As [`attach`](ShmEndpoint::attach).
+    pub fn attach_reachable<N: AsRef<str>>(
+        names: impl IntoIterator<Item = N>,
+    ) -> Result<ShmEndpoint, ShmError> {
+        let names = names.into_iter().map(|name| name.as_ref().to_owned());
+        let mut names: Vec<String> = names.collect();
+        loop {
+            match ShmEndpoint::attach(&names) {
+                Err(
+                    ShmError::Absent { name }
+                    | ShmError::NotReady { name }
+                    | ShmError::Lost { name },
+                ) if names.len() > 1 => names.retain(|other| *other != name),
+                attached => return attached,
+            }
+        }
+    }
+
     /// Changes the endpoint for a client with many posts in flight: the first poll of a post
     /// prefetches its memory, and the second executes it, so that the waits of many posts overlap.
     /// Posts of different tasks take effect in the order of their second polls.
@@ -107,6 +129,22 @@ impl ShmEndpoint {
             prefetches: true,
             ..self
         }
+    }
+
+    /// Returns the number of the node of this name; `None` if the endpoint is not attached to it.
+    pub fn number_of(&self, name: &str) -> Option<NodeId> {
+        let mut objects = self.nodes.iter().map(|node| &node.object);
+        let named = objects.find(|object| object.name == name)?;
+        Some(named.number)
+    }
+
+    /// Returns the use of a node's memory; `None` if the endpoint is not attached to it.
+    pub fn memory_of(&self, node: NodeId) -> Option<NodeMemoryUse> {
+        let object = &self.node(node).ok()?.object;
+        Some(NodeMemoryUse {
+            bytes: object.bytes,
+            allocated_bytes: Some(object.allocated_bytes()),
+        })
     }
 
     /// Prefetches the memory that verbs will access, and lets other tasks run meanwhile.
@@ -274,6 +312,11 @@ impl Endpoint for ShmEndpoint {
         numbers.collect()
     }
 
+    fn is_reachable(&self, node: NodeId) -> bool {
+        // A verb marks a node whose process has died, for all clients.
+        self.node(node).is_ok_and(|node| !node.object.is_ended())
+    }
+
     fn atomic_bytes(&self) -> u64 {
         WORD_BYTES
     }
@@ -315,11 +358,9 @@ impl Endpoint for ShmEndpoint {
     async fn settle(&self) -> Result<(), FabricError> {
         for node in &*self.nodes {
             let mut under_way = UnderWay::of(node.object.mapping.header());
-            while !under_way.are_done() {
-                if !node.is_up(self.now()) {
-                    let node = node.object.number;
-                    return Err(FabricError::NodeLost { node });
-                }
+            // No client takes over what was on a lost node. A post to it and to another one has a
+            // place in the other one, too.
+            while !under_way.are_done() && node.is_up(self.now()) {
                 self.sleep(TURN).await;
             }
         }

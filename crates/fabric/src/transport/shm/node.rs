@@ -68,6 +68,7 @@ impl ShmNode {
                 calls.sweep(header);
                 swept = Instant::now();
             }
+            self.object.tell_allocated(calls.chunks.allocated_bytes());
             let allocated = calls.chunks.end();
             drop(calls);
             if self.pages().advance(&self.object.mapping, allocated) {

@@ -36,6 +36,8 @@ mod word {
     pub const NUMBER: usize = 3;
     /// The process that serves the node.
     pub const PROCESS: usize = 4;
+    /// The number of allocated bytes, which the process keeps up to date for clients to show.
+    pub const ALLOCATED: usize = 5;
 }
 
 /// Number of tries to lock an object. More than one, because a process that checks if a node is
@@ -174,6 +176,18 @@ impl ShmObject {
     pub fn end(&self) {
         let state = &self.mapping.header().summary.state;
         state.store(ENDED, Ordering::Release);
+    }
+
+    /// Tells clients the number of allocated bytes.
+    pub fn tell_allocated(&self, bytes: u64) {
+        let words = &self.mapping.header().summary.words;
+        words[word::ALLOCATED].store(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the number of allocated bytes that the node's process has told last.
+    pub fn allocated_bytes(&self) -> u64 {
+        let words = &self.mapping.header().summary.words;
+        words[word::ALLOCATED].load(Ordering::Relaxed)
     }
 
     /// Removes the object's name. Only the holder of the lock may call this.

@@ -121,6 +121,10 @@ impl Endpoint for SimEndpoint {
         (0..count as u16).map(NodeId).collect()
     }
 
+    fn is_reachable(&self, node: NodeId) -> bool {
+        self.state.borrow().node(node).is_ok_and(|node| node.up)
+    }
+
     fn atomic_bytes(&self) -> u64 {
         self.state.borrow().delivery.atomic_bytes()
     }

@@ -8,7 +8,7 @@ use super::post::Post;
 use super::worker::{Transfer, UcxConnection, UcxRemoteKey, UcxWorker};
 use crate::address::{GlobalAddress, LINE_BYTES, NodeId};
 use crate::chunks::Chunks;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, NodeMemoryUse};
 use crate::error::FabricError;
 use crate::verb::FabricVerb;
 use std::cell::{Cell, RefCell};
@@ -44,6 +44,8 @@ pub struct UcxEndpoint {
 pub struct UcxClient {
     /// The nodes, in the order of their numbers.
     pub nodes: Vec<UcxAttachedNode>,
+    /// The addresses of the nodes, as they were given, in the same order.
+    addresses: Vec<String>,
     pub worker: Rc<UcxWorker>,
     start: Instant,
     /// The time of the last event.
@@ -360,8 +362,10 @@ impl UcxEndpoint {
             }
         }
         let now = Instant::now();
+        let (nodes, addresses) = nodes.into_iter().unzip();
         let client = UcxClient {
-            nodes: nodes.into_iter().map(|(node, _)| node).collect(),
+            nodes,
+            addresses,
             worker,
             start: now,
             heard: Cell::new(now),
@@ -373,6 +377,48 @@ impl UcxEndpoint {
         };
         Ok(UcxEndpoint {
             client: Rc::new(client),
+        })
+    }
+
+    /// Connects like [`connect`](UcxEndpoint::connect), and leaves out nodes that do not respond,
+    /// unless none does. Each of them takes up to 5 s.
+    ///
+    /// # Errors
+    /// As [`connect`](UcxEndpoint::connect).
+    pub fn connect_reachable<A: AsRef<str>>(
+        addresses: impl IntoIterator<Item = A>,
+    ) -> Result<UcxEndpoint, UcxError> {
+        let addresses = addresses.into_iter().map(|it| it.as_ref().to_owned());
+        let mut addresses: Vec<String> = addresses.collect();
+        loop {
+            // Each try has a worker of its own: a late reply of one node must not be taken for that
+            // of another.
+            match UcxEndpoint::connect(&addresses) {
+                Err(UcxError::Absent { address, .. }) if addresses.len() > 1 => {
+                    addresses.retain(|other| *other != address);
+                }
+                connected => return connected,
+            }
+        }
+    }
+
+    /// Returns the number of the node at this address, as it was given to
+    /// [`connect`](UcxEndpoint::connect); `None` if there is none.
+    pub fn number_of(&self, address: &str) -> Option<NodeId> {
+        let UcxClient {
+            nodes, addresses, ..
+        } = &*self.client;
+        let mut listed = nodes.iter().zip(addresses);
+        let (node, _) = listed.find(|(_, other)| *other == address)?;
+        Some(node.number)
+    }
+
+    /// Returns the size of a node's memory; `None` if the endpoint is not connected to it.
+    pub fn memory_of(&self, node: NodeId) -> Option<NodeMemoryUse> {
+        let index = self.client.node(node).ok()?;
+        Some(NodeMemoryUse {
+            bytes: self.client.nodes[index].size,
+            allocated_bytes: None,
         })
     }
 
@@ -446,6 +492,11 @@ fn attach(worker: &Rc<UcxWorker>, address: &str) -> Result<UcxAttachedNode, UcxE
 impl Endpoint for UcxEndpoint {
     fn nodes(&self) -> Vec<NodeId> {
         self.client.nodes.iter().map(|node| node.number).collect()
+    }
+
+    fn is_reachable(&self, node: NodeId) -> bool {
+        let index = self.client.node(node);
+        index.is_ok_and(|index| self.client.nodes[index].connection.borrow().is_some())
     }
 
     fn atomic_bytes(&self) -> u64 {

@@ -2,6 +2,7 @@
 
 mod nodes;
 mod programs;
+mod status;
 #[cfg(target_os = "linux")]
 mod transport;
 
@@ -9,14 +10,17 @@ use super::by_batch::scan_by_batch;
 use super::{Bounds, MapPlacement, fallible_reads, sealed};
 use crate::form::MapForm;
 use nearfield_core::{Batch, OperationError, OrderedIndex, ScanDirection};
-use nearfield_fabric::Endpoint;
 use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress};
+use nearfield_fabric::{Endpoint, NodeId};
 use nearfield_pool::chime::LeafReads;
 use nearfield_pool::filtered::{ScanAggregates, ValueFilter};
-use nearfield_pool::store::{FilteredStoreRange, PoolStore, StoreOpenError, StoreOptions};
+use nearfield_pool::store::{
+    FilteredStoreRange, PoolNodeState, PoolStore, StoreOpenError, StoreOptions,
+};
 use nearfield_radix::Entry;
-use nodes::PoolNodeSource;
+use nodes::{KnownPoolNodes, PoolNodeEntry, PoolNodeSource, parse_entries};
 pub(crate) use programs::ProgramNodes;
+pub use status::{PoolNodeContent, PoolNodeStatus};
 use std::fmt::Debug;
 use std::mem::discriminant;
 use std::str::FromStr;
@@ -26,13 +30,15 @@ use std::str::FromStr;
 /// Threads share such a map by reference, and processes by opening it. It exists as long as its
 /// nodes, even if no process has it open.
 ///
-/// The value can be parsed from the addresses of the nodes, or from those of etcd:
+/// The value can be parsed from a list of nodes, or from the addresses of etcd. An entry of the
+/// list may give the number that the node must have.
 ///
 /// ```
 /// use nearfield::PoolPlacement;
 /// let listed: PoolPlacement = "shm:left,shm:right".parse()?;
+/// let numbered: PoolPlacement = "shm:left,7=shm:right".parse()?;
 /// let registered: PoolPlacement = "etcd:http://a:2379,http://b:2379".parse()?;
-/// # drop((listed, registered));
+/// # drop((listed, numbered, registered));
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -48,8 +54,9 @@ impl FromStr for PoolPlacement {
             // The number of nodes is no part of the text; `with_at_least` sets it.
             return Ok(PoolPlacement::registered(members.parse()?, 1));
         }
-        let addresses = text.split(',').map(|address| address.trim().parse());
-        Ok(PoolPlacement::at(addresses.collect::<Result<Vec<_>, _>>()?))
+        Ok(PoolPlacement {
+            nodes: PoolNodeSource::Listed(parse_entries(text)?),
+        })
     }
 }
 
@@ -64,8 +71,14 @@ impl PoolPlacement {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn at(nodes: impl IntoIterator<Item = NodeAddress>) -> PoolPlacement {
+        let numbers = (0..=u16::MAX).map(NodeId);
+        let entry = |(address, number)| PoolNodeEntry {
+            address,
+            number,
+            is_numbered: false,
+        };
         PoolPlacement {
-            nodes: PoolNodeSource::Listed(nodes.into_iter().collect()),
+            nodes: PoolNodeSource::Listed(nodes.into_iter().zip(numbers).map(entry).collect()),
         }
     }
 
@@ -124,21 +137,19 @@ impl PoolPlacement {
         options: &StoreOptions,
         programs: Option<ProgramNodes>,
     ) -> Result<PoolMapIndex<F>, StoreOpenError> {
-        let nodes = &self.nodes.addresses()?;
-        let Some(first) = nodes.first() else {
+        let nodes = self.nodes.find()?;
+        let Some(PoolNodeEntry { address: first, .. }) = nodes.entries.first() else {
             return Err(StoreOpenError::NoNodes);
         };
         // An endpoint has one transport, by which it must reach all nodes.
-        if let Some(other) = nodes
-            .iter()
-            .find(|node| discriminant(*node) != discriminant(first))
-        {
+        let mut addresses = nodes.entries.iter().map(|node| &node.address);
+        if let Some(other) = addresses.find(|node| discriminant(*node) != discriminant(first)) {
             let what = format!("no transport reaches both {first} and {other}");
             return Err(StoreOpenError::Connect(what));
         }
         #[cfg(target_os = "linux")]
         if let NodeAddress::Shm { .. } | NodeAddress::Ucx { .. } = first {
-            return transport::open(nodes, options, programs);
+            return transport::open(&nodes, options, programs);
         }
         Err(StoreOpenError::Connect(format!(
             "no transport reaches {first}"
@@ -146,11 +157,26 @@ impl PoolPlacement {
     }
 }
 
+/// The use of a pool by one process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolUse {
+    /// The state of each memory node, in the order of their numbers.
+    pub nodes: Vec<PoolNodeState>,
+    /// The number of bytes of inner nodes in the cache of this process.
+    pub cache_bytes: usize,
+    /// The number of bytes of long values that this process has replaced or removed, and that are
+    /// not free yet.
+    pub retired_bytes: u64,
+}
+
 /// The operations of a store that a map calls, on any transport.
 trait AnyStore<F: MapForm>: OrderedIndex<F> + Debug {
     fn count(&self) -> Result<usize, OperationError>;
     fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), OperationError>;
     fn cache_bytes(&self) -> usize;
+    fn retired_bytes(&self) -> u64;
+    fn node_states(&self) -> Vec<PoolNodeState>;
     fn leaf_reads(&self) -> LeafReads;
     fn selection(&self, bounds: Bounds<'_, F>, filter: ValueFilter) -> FilteredStoreRange;
     fn aggregate(&self, selection: &FilteredStoreRange) -> Result<ScanAggregates, OperationError>;
@@ -171,6 +197,14 @@ impl<F: MapForm, E: Endpoint + 'static> AnyStore<F> for PoolStore<F, E> {
 
     fn cache_bytes(&self) -> usize {
         PoolStore::cache_bytes(self)
+    }
+
+    fn retired_bytes(&self) -> u64 {
+        PoolStore::retired_bytes(self)
+    }
+
+    fn node_states(&self) -> Vec<PoolNodeState> {
+        PoolStore::node_states(self)
     }
 
     fn leaf_reads(&self) -> LeafReads {
@@ -222,6 +256,15 @@ impl<F: MapForm> PoolMapIndex<F> {
     /// Returns the number of bytes of inner nodes in this process's cache.
     pub(crate) fn cache_bytes(&self) -> usize {
         self.store.cache_bytes()
+    }
+
+    /// Returns the use of the pool by this process.
+    pub(crate) fn pool_use(&self) -> PoolUse {
+        PoolUse {
+            nodes: self.store.node_states(),
+            cache_bytes: self.store.cache_bytes(),
+            retired_bytes: self.store.retired_bytes(),
+        }
     }
 
     pub(crate) fn leaf_reads(&self) -> LeafReads {

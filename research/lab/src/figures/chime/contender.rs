@@ -1,5 +1,6 @@
 //! The contenders: their names, sizes and techniques.
 
+use super::indexes::PackedTree;
 use super::indirect::{Indirect, POINTER_BYTES};
 use super::scale::ChimeScale;
 use super::simulate::{ChimePhase, ChimeSetup, PhaseOutcome, SimulatedIndex};
@@ -35,6 +36,9 @@ pub(super) struct ChimeContender {
     pub cache_bytes: Option<usize>,
     /// True if values are stored outside the index, which has pointers to them.
     pub values_outside: bool,
+    /// The share of a tree's nodes that a load in ascending order fills, in percent; `None` if keys
+    /// are inserted one by one in random order.
+    pub packed_percent: Option<usize>,
 }
 
 /// An index with its sizes and techniques.
@@ -116,6 +120,7 @@ impl ChimeContender {
             index: ContenderIndex::Tree(options),
             cache_bytes: sizes.cache_bytes,
             values_outside: false,
+            packed_percent: None,
         }
     }
 
@@ -125,6 +130,7 @@ impl ChimeContender {
             index: ContenderIndex::Missing(reason),
             cache_bytes: None,
             values_outside: false,
+            packed_percent: None,
         }
     }
 
@@ -177,6 +183,16 @@ impl ChimeContender {
             .named(ROLEX_TUNED)
     }
 
+    /// Loads a tree in ascending order of keys, and fills this share of its nodes.
+    pub(super) fn packed(self, name: &'static str, percent: usize) -> ChimeContender {
+        debug_assert!(matches!(self.index, ContenderIndex::Tree(_)));
+        ChimeContender {
+            name,
+            packed_percent: Some(percent),
+            ..self
+        }
+    }
+
     /// Changes the name.
     pub(super) fn named(self, name: &'static str) -> ChimeContender {
         ChimeContender { name, ..self }
@@ -212,6 +228,7 @@ impl ChimeContender {
             index: ContenderIndex::Smart(options),
             cache_bytes: sizes.cache_bytes,
             values_outside: false,
+            packed_percent: None,
         }
     }
 
@@ -248,6 +265,7 @@ impl ChimeContender {
             index: ContenderIndex::Rolex(options),
             cache_bytes: sizes.cache_bytes,
             values_outside: false,
+            packed_percent: None,
         }
     }
 
@@ -460,9 +478,17 @@ impl ChimeContender {
                 let index = Indirect { index, value_bytes };
                 perform(&index, setup, phases, interrupt, results, report)
             }
-            ContenderIndex::Tree(options) => {
-                perform(options, setup, phases, interrupt, results, report)
-            }
+            ContenderIndex::Tree(options) => match self.packed_percent {
+                Some(percent) => {
+                    let options = chime::ChimeOptions {
+                        occupancy_percent: percent,
+                        ..*options
+                    };
+                    let index = PackedTree { options, percent };
+                    perform(&index, setup, phases, interrupt, results, report)
+                }
+                None => perform(options, setup, phases, interrupt, results, report),
+            },
             ContenderIndex::Smart(options) => {
                 perform(options, setup, phases, interrupt, results, report)
             }

@@ -60,6 +60,66 @@ impl PoolIndexSystem for chime::ChimeOptions {
     }
 }
 
+/// A tree that is loaded in ascending order of keys, as ROLEX is.
+pub(super) struct PackedTree {
+    pub options: chime::ChimeOptions,
+    /// The share of its nodes that is filled, in percent.
+    pub percent: usize,
+}
+
+/// The compute node of a [`PackedTree`].
+pub(super) struct PackedTreeNode {
+    node: Arc<chime::ChimeComputeNode>,
+    percent: usize,
+}
+
+impl PoolIndexSystem for PackedTree {
+    type ComputeNode = PackedTreeNode;
+    type Index = ChimeTree<SimEndpoint>;
+
+    fn tree(&self) -> String {
+        format!("{} to {} %", self.options.tree(), self.percent)
+    }
+
+    fn compute_node(&self) -> Result<Arc<PackedTreeNode>, PoolError> {
+        let node = self.options.compute_node()?;
+        let percent = self.percent;
+        Ok(Arc::new(PackedTreeNode { node, percent }))
+    }
+
+    fn cache_bytes(node: &PackedTreeNode) -> usize {
+        <chime::ChimeOptions as PoolIndexSystem>::cache_bytes(&node.node)
+    }
+
+    fn guesses(node: &PackedTreeNode) -> Option<[u64; 2]> {
+        <chime::ChimeOptions as PoolIndexSystem>::guesses(&node.node)
+    }
+
+    fn learn_from(node: &PackedTreeNode, other: &PackedTreeNode) {
+        node.node.learn_from(&other.node);
+    }
+
+    async fn load(
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+        node: Arc<PackedTreeNode>,
+        entries: IndexLoadEntries,
+    ) -> Result<(), PoolError> {
+        let (percent, node) = (node.percent, Arc::clone(&node.node));
+        let entries = entries.sorted();
+        let loaded = ChimeTree::load(endpoint, &nodes, ROOT, node, entries, percent).await;
+        loaded.map(drop)
+    }
+
+    async fn open(
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+        node: Arc<PackedTreeNode>,
+    ) -> Result<ChimeTree<SimEndpoint>, PoolError> {
+        ChimeTree::open(endpoint, &nodes, ROOT, Arc::clone(&node.node)).await
+    }
+}
+
 impl PoolIndexSystem for smart::SmartOptions {
     type ComputeNode = smart::SmartComputeNode;
     type Index = Smart<SimEndpoint>;

@@ -23,6 +23,10 @@ const ERRORS: [(u32, &str); 4] = [
     (16, "rolex, error 16"),
 ];
 
+/// Share of the nodes of a packed tree that is filled, in percent. ROLEX fills its leaves whole,
+/// and puts keys that are inserted later into further leaves.
+const PACKED_PERCENT: usize = 80;
+
 /// Creates the jobs of reads and scans, by entries of a leaf.
 pub(super) fn jobs(figure: &Figure, scale: &ChimeScale) -> Vec<FigureJob> {
     let sizes = ContenderSizes::of_paper(scale);
@@ -31,8 +35,14 @@ pub(super) fn jobs(figure: &Figure, scale: &ChimeScale) -> Vec<FigureJob> {
         ChimeContender::ours(&sizes),
         ChimeContender::sherman(&sizes),
     ];
+    // Random inserts leave leaves three fifths full. These are loaded in order, as ROLEX is.
+    let packed = [
+        ChimeContender::chime(&sizes).packed("chime, packed", PACKED_PERCENT),
+        ChimeContender::ours(&sizes).packed("nearfield, packed", PACKED_PERCENT),
+    ];
     let trees = trees
         .into_iter()
+        .chain(packed)
         .flat_map(|tree| SPANS.map(|span| (span, tree.clone().of_span(span))));
     let learned = LEARNED_SPANS.into_iter().flat_map(|span| {
         ERRORS.map(|(error, name)| {

@@ -1,0 +1,99 @@
+//! The state of memory nodes, as operations find it.
+
+use nearfield_fabric::{Endpoint, NodeId};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The state of a memory node, as operations of this process have found it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolNodeState {
+    /// The node's number.
+    pub node: NodeId,
+    /// True unless the node was lost when it was last accessed.
+    pub is_served: bool,
+    /// The number of operations that failed because it was lost.
+    pub failures: u64,
+}
+
+/// The states of a store's nodes, which all its clients share.
+#[derive(Debug)]
+pub(super) struct NodeHealth(Vec<NodeHealthEntry>);
+
+#[derive(Debug)]
+struct NodeHealthEntry {
+    node: NodeId,
+    is_lost: AtomicBool,
+    failures: AtomicU64,
+}
+
+impl NodeHealth {
+    pub fn new(nodes: &[NodeId]) -> Arc<NodeHealth> {
+        let entry = |&node: &NodeId| NodeHealthEntry {
+            node,
+            is_lost: AtomicBool::new(false),
+            failures: AtomicU64::new(0),
+        };
+        Arc::new(NodeHealth(nodes.iter().map(entry).collect()))
+    }
+
+    /// Notes which nodes a new client reaches. Returns true if the loss of one is news.
+    pub fn note_connection(&self, endpoint: &impl Endpoint) -> bool {
+        let mut has_news = false;
+        for entry in &self.0 {
+            let is_lost = !endpoint.is_reachable(entry.node);
+            let was_lost = entry.is_lost.swap(is_lost, Ordering::Relaxed);
+            has_news |= is_lost && !was_lost;
+        }
+        has_news
+    }
+
+    /// Notes that all nodes were found again.
+    pub fn note_return(&self) {
+        for entry in &self.0 {
+            entry.is_lost.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that an operation failed because a node is lost. Returns true if that is news.
+    pub fn note_loss(&self, node: NodeId) -> bool {
+        let Some(entry) = self.0.iter().find(|entry| entry.node == node) else {
+            return false;
+        };
+        entry.failures.fetch_add(1, Ordering::Relaxed);
+        !entry.is_lost.swap(true, Ordering::Relaxed)
+    }
+
+    pub fn states(&self) -> Vec<PoolNodeState> {
+        let state = |entry: &NodeHealthEntry| PoolNodeState {
+            node: entry.node,
+            is_served: !entry.is_lost.load(Ordering::Relaxed),
+            failures: entry.failures.load(Ordering::Relaxed),
+        };
+        self.0.iter().map(state).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_news_until_the_node_returns() {
+        let health = NodeHealth::new(&[NodeId(0), NodeId(7)]);
+        let lost = || {
+            let states = health.states().into_iter().filter(|state| !state.is_served);
+            states
+                .map(|state| (state.node.0, state.failures))
+                .collect::<Vec<_>>()
+        };
+        assert!(lost().is_empty());
+        assert!(health.note_loss(NodeId(7)) && !health.note_loss(NodeId(7)));
+        assert!(!health.note_loss(NodeId(3)), "no node of the store");
+        assert_eq!(lost(), [(7, 2)]);
+        health.note_return();
+        assert!(lost().is_empty());
+        assert!(health.note_loss(NodeId(7)));
+        assert_eq!(lost(), [(7, 3)]);
+    }
+}
