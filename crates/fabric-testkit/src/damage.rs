@@ -1,12 +1,12 @@
 //! Runs on memory that is damaged while clients use it.
 //!
-//! The bytes of memory nodes are those of other processes. Operations on damaged memory may fail or
-//! return wrong values, but they must not panic, and they must end. [`check_damage`] draws from each
-//! seed which bytes are damaged, how, and before which post: in the memory of a node, among those
-//! that clients have accessed, or in the result of a post alone, as by a node that lies. If a run
-//! fails, damages are left out as long as it still fails, and the rest is printed with the seed.
-//! The damage to a post depends on the seed and the number of the post only, so that it stays the
-//! same if an earlier one is left out.
+//! The bytes of memory nodes are those of other processes. Operations on damaged memory may fail
+//! or return wrong values, but they must not panic, and they must end. [`check_damage`] draws the
+//! damage from each seed: which bytes change, how, and before which post. The bytes are in the
+//! memory of a node, among those that clients have accessed, or in the result of a post alone, as
+//! by a node that lies. If a run fails, damages are left out as long as it still fails, and the
+//! rest is printed with the seed. The damage to a post depends on the seed and the number of the
+//! post only, so that it stays the same if an earlier one is left out.
 
 use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
 use nearfield_fabric::{Endpoint, FabricError, FabricVerb, GlobalAddress, NodeId};

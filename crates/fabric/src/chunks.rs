@@ -38,8 +38,8 @@ impl Chunks {
         }
     }
 
-    /// Returns true if a node with `size` bytes of memory may have allocated `bytes` at `offset`: at
-    /// a line behind the reserved bytes, with all bytes in its memory.
+    /// Returns true if a node with `size` bytes of memory may have allocated `bytes` at `offset`: a
+    /// line behind the reserved bytes, with all bytes in its memory.
     pub fn may_hold(size: u64, offset: u64, bytes: u64) -> bool {
         let end = offset.checked_add(bytes.max(1));
         offset >= RESERVED_BYTES

@@ -15,7 +15,8 @@ impl TextPanel {
     /// Lines of a panel without rows: the border and the column names.
     pub const FRAME_LINES: usize = 3;
 
-    /// Creates a panel. The first column takes the width that the others, which hold numbers, leave.
+    /// Creates a panel. All columns but the first hold numbers. The first takes the rest of the
+    /// width.
     pub fn new(
         title: &'static str,
         columns: &'static [&'static str],

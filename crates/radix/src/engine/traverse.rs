@@ -15,6 +15,7 @@ use crate::node::{
 };
 use crate::prefetch::{prefetch, prefetch_close, prefetch_once};
 use crate::tree::RadixTree;
+use arrayvec::ArrayVec;
 use crossbeam_epoch::Guard;
 use std::collections::VecDeque;
 use std::hint::select_unpredictable;
@@ -281,6 +282,17 @@ impl<'k, F: LeafForm> WalkGroup<'k, F> {
     }
 }
 
+/// Creates the groups for a number of visits. A group takes two kibibytes, and so a small batch has
+/// only one.
+#[inline]
+fn walk_groups<'k, F: LeafForm>(
+    visits: usize,
+    any_key: F::Key<'k>,
+) -> ArrayVec<WalkGroup<'k, F>, GROUPS> {
+    let count = visits.div_ceil(GROUP).clamp(1, GROUPS);
+    (0..count).map(|_| WalkGroup::new(any_key)).collect()
+}
+
 /// Reusable memory for traversals.
 #[derive(Debug, Default)]
 pub struct TraversalScratch {
@@ -329,7 +341,7 @@ impl TraversalScratch {
     ) {
         let visits = stepper.visits.count();
         let any_key = stepper.visits.key(0);
-        let mut groups: [_; GROUPS] = std::array::from_fn(|_| WalkGroup::<F>::new(any_key));
+        let mut groups = walk_groups::<F>(visits, any_key);
         self.ends.clear();
         self.ends.resize(visits, Ref::NULL);
         let (mut admitted, mut finished) = (0, 0);
@@ -399,8 +411,9 @@ fn run_apart<F: LeafForm>(
     arrivals: &mut impl Arrivals<F>,
 ) {
     let any_key = stepper.visits.key(0);
-    let mut groups: [_; GROUPS] = std::array::from_fn(|_| WalkGroup::<F>::new(any_key));
     let (mut admitted, mut finished) = (stepper.visits.first(), stepper.visits.first());
+    let mut groups = walk_groups::<F>(stepper.visits.count() - admitted, any_key);
+    let last = groups.len() - 1;
     let mut oldest = 0;
     while finished < stepper.visits.count() {
         for (i, group) in groups.iter_mut().enumerate() {
@@ -408,7 +421,7 @@ fn run_apart<F: LeafForm>(
             if stepper.pass(group, arrivals.probe()) || i != oldest {
                 continue;
             }
-            oldest = (oldest + 1) % GROUPS;
+            oldest = if oldest == last { 0 } else { oldest + 1 };
             finished += group.hand_over(arrivals);
             let until = (admitted + GROUP).min(stepper.visits.count());
             // The lines of all jumps are requested before the first is read.

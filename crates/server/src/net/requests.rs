@@ -12,9 +12,9 @@ use smallvec::SmallVec;
 
 /// The reason why no more requests of a connection are added to the round.
 enum RoundStop {
-    /// There is no complete request left.
+    /// The absence of a further complete request.
     NoRequest,
-    /// The round must be executed first: it is full, or the values of the next requests are not
+    /// A round that must be executed first: it is full, or the values of the next requests are not
     /// fetched.
     MustExecute,
     /// A request that cannot join the round. The connection's parser has found it.
@@ -24,7 +24,7 @@ enum RoundStop {
         /// True if it may join the next round. Otherwise it must be executed by itself.
         may_join_next: bool,
     },
-    /// The next request violates the protocol.
+    /// A next request that violates the protocol.
     Malformed(ProtocolError),
 }
 

@@ -313,7 +313,9 @@ impl LuaEngine {
         if self.is_untidy.load(Ordering::Relaxed) {
             self.tidy.call::<()>(())?;
         }
-        if self.is_retuned.swap(false, Ordering::Relaxed) {
+        // Not swapped, because that takes as long as a call of a short script's command.
+        if self.is_retuned.load(Ordering::Relaxed) {
+            self.is_retuned.store(false, Ordering::Relaxed);
             self.retune.call::<()>(())?;
         }
         // Lua 5.1 fails when it lacks memory; it does not collect first.
