@@ -28,7 +28,7 @@ use crate::program::SCRATCHPAD_BYTES_MAX;
 pub const OBJECT_BYTES_MAX: usize = 64 << 10;
 /// Largest length of an answer.
 const ANSWER_BYTES_MAX: usize = HEADER_BYTES + SCRATCHPAD_BYTES_MAX + OBJECT_BYTES_MAX;
-/// Largest number of different answers to a request of which parts are kept. A request is answered
+/// Largest number of different replies to a request of which parts are kept. A request is answered
 /// again if its datagrams were lost, and the object may have changed since.
 const ANSWERS_MAX: usize = 4;
 // A part has a header of its own, and its length has 16 bits.
@@ -177,7 +177,7 @@ impl AnswerFragment {
     }
 }
 
-/// Returns a number that all bytes determine. Two answers of which one word differs never have the
+/// Returns a number that all bytes determine. Two replies of which one word differs never have the
 /// same, because each step maps different numbers to different ones. Others have by chance, one in
 /// 2^64. It protects from mistakes only: the tags protect from others.
 fn digest(bytes: &[u8]) -> u64 {
@@ -219,7 +219,7 @@ impl OffloadMessage {
     }
 }
 
-/// The parts that have arrived of answers to one request.
+/// The parts that have arrived of replies to one request.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerParts {
     answers: Vec<PartialAnswer>,

@@ -27,8 +27,8 @@ const BEGUN_AT_ONCE: usize = 8;
 /// of one value takes as long to compress as one of several, and hardly shrinks.
 const LOAD_BYTES: u64 = 16 << 10;
 const LOAD_KEYS_MAX: usize = 16 * SLICE_KEYS;
-/// In haste the walk looks at one in this number of cold values from which nothing must leave, for
-/// the distribution of their heat. *Assumed.*
+/// Number of cold values that need not leave, of which a walk in haste looks at one, for the
+/// distribution of their heat. *Assumed.*
 const COLD_VISITS: u32 = 8;
 /// Maximum number of slices that are walked at once while nothing must leave.
 const IDLE_SLICES_MAX: usize = 16;

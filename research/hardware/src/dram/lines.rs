@@ -114,7 +114,7 @@ impl<R: BufRead> TraceLines<R> {
 /// Parses a hexadecimal number.
 ///
 /// # Errors
-/// The reason why it is none.
+/// The reason why it is invalid.
 pub(crate) fn hexadecimal(word: &[u8]) -> Result<u64, &'static str> {
     let digits = word.strip_prefix(b"0x").or(word.strip_prefix(b"0X"));
     number(digits.unwrap_or(word), 16).map_err(|error| match error {
@@ -126,7 +126,7 @@ pub(crate) fn hexadecimal(word: &[u8]) -> Result<u64, &'static str> {
 /// Parses a decimal number.
 ///
 /// # Errors
-/// `reason` if it is none, or that it is too large.
+/// `reason` if it is invalid, or that it is too large.
 pub(crate) fn decimal(word: &[u8], reason: &'static str) -> Result<u64, &'static str> {
     number(word, 10).map_err(|error| match error {
         TraceNumberError::Digits => reason,

@@ -337,7 +337,7 @@ pub enum ClaimDirection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClaimBasis {
-    /// It follows from parameters that were chosen without it.
+    /// A number that follows from parameters that were chosen without it.
     Predicted,
     /// A parameter was chosen so that it comes close, or it restates an assumed parameter. Its
     /// agreement is no evidence.

@@ -111,7 +111,7 @@ pub struct CallerCounters {
     pub with_program: u64,
     /// Number of received datagrams that are not messages of the tenant for this caller.
     pub foreign: u64,
-    /// Number of received parts of answers.
+    /// Number of received parts of replies.
     pub parts: u64,
     /// Number of received messages and parts without news.
     pub late: u64,
@@ -145,7 +145,7 @@ struct PendingQuery {
     /// True if the request was refused for now since it was sent last.
     was_refused: bool,
     last: Option<TraversalStatus>,
-    /// The parts of answers with an object.
+    /// The parts of replies with an object.
     parts: AnswerParts,
 }
 

@@ -470,7 +470,7 @@ impl<'m> OffloadNode<'m> {
     ) -> Vec<Vec<u8>> {
         let message = OffloadMessage {
             body: object,
-            // These differ between repeats of a request. Without them, equal answers to repeats are
+            // These differ between repeats of a request. Without them, equal replies to repeats are
             // equal bytes, so that a caller can join their parts.
             settled: 0,
             hops: 0,

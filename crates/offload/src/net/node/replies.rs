@@ -136,7 +136,7 @@ impl SentReplies {
         let work = ReplyRecord {
             visit: request.visit,
             sent: None,
-            // Objects are long, so many pieces of work would exceed the room together.
+            // Objects are long: several pieces of work would exceed the room together.
             reserved: request.object.map_or(0, |_| OBJECT_BYTES_MAX),
         };
         callers.bytes += work.bytes();

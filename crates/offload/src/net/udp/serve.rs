@@ -79,8 +79,8 @@ struct SpareQueue {
 }
 
 impl SpareQueue {
-    /// Takes what a node can spare, as far as there is room: the rest waits at the node, which
-    /// refuses requests when it has too many.
+    /// Takes the work that a node can spare until there is no room. The rest waits at the node,
+    /// which refuses requests if it has too many.
     fn fill(&self, node: &mut OffloadNode<'_>) {
         // Without surplus the node's thread takes no lock.
         if node.has_room() {

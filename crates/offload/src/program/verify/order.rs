@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SearchProgress {
     New,
-    /// It is on the path that is being followed.
+    /// An instruction on the path that is being followed.
     Open,
     Done,
 }
@@ -21,7 +21,7 @@ type PathStep = (usize, [Option<usize>; 2]);
 /// go forward, it is the order of the code.
 ///
 /// Such an order exists if and only if the code has no loop. Then no execution visits an
-/// instruction twice, so each terminates after at most as many instructions as there are.
+/// instruction twice, so each terminates after at most the number of instructions in the code.
 ///
 /// # Errors
 /// Code with a call, a loop, or an instruction that no path reaches; with that instruction's index.

@@ -64,7 +64,7 @@ fn control_makes_no_loops() {
 fn blocks_may_have_any_order() {
     let text = "mov r0, 0\n jeq r3, 0, late\nend: exit\nlate: mov r0, 1\n ja end";
     assert_eq!(accepted(text).longest_path(), 5);
-    // What is known at the end is what is known on both paths, also where one comes from behind.
+    // The facts at the end are those of both paths, also where one comes from behind.
     let text = "ldxb r6, [r1]\n and r6, 7\n jeq r3, 0, late\nend: add r6, r2\n\
                 ldxb r0, [r6+48]\n exit\nlate: add r6, 8\n ja end";
     accepted(text);
@@ -313,7 +313,7 @@ fn a_remainder_by_zero_is_the_dividend() {
     }
 }
 
-/// What is learned of a copy is true of the original, and of nothing else.
+/// A bound that is learned of a copy holds for the original, and for nothing else.
 #[test]
 fn copies_share_their_bounds() {
     let text = "mov r0, 0\n ldxdw r6, [r1]\n COPY\n jgt r7, 7, end\n add r6, r2\n\

@@ -154,7 +154,7 @@ fn a_node_that_forgets_its_objects_is_found() {
     assert!(found.is_some_and(|found| found.contains(" instead of ")));
 }
 
-/// Other processes replace the object at any time, also between the answers to a repeated request.
+/// Other processes replace the object at any time, also between the replies to a repeated request.
 #[test]
 fn an_object_is_that_of_one_time() {
     const OBJECT: usize = 4000;
