@@ -139,6 +139,10 @@ fn a_full_bus_carries_as_much_as_in_ramulator() {
             is_near(found),
             "{percent} %: {found} clocks a line, not {published}"
         );
+        if percent > 60 {
+            // Too few requests are writes.
+            continue;
+        }
         // Writes of one group that are four times as far apart would be seen.
         let mut other = ddr5_4800an();
         other.set("tCCD_L_WR", "200").unwrap();
