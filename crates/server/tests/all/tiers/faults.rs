@@ -557,15 +557,14 @@ fn a_disk_that_hangs_in_a_write_stops_no_client_that_needs_no_room() {
     let first = kept;
     std::thread::scope(|scope| {
         let writing = scope.spawn(|| {
-            let refused = loop {
+            loop {
                 match set(&mut writer, kept) {
                     RespReplyValue::Error(text) => break String::from_utf8(text).unwrap(),
                     reply => assert!(is_ok(&reply)),
                 }
                 kept += 1;
                 assert!(kept < 10_000, "the tier takes more than the memory has");
-            };
-            refused
+            }
         });
         while !writing.is_finished() {
             let began = Instant::now();
