@@ -45,7 +45,9 @@ fn spans(cell: &str) -> impl Iterator<Item = &str> {
 fn figures_of<'c>(command: &'c str, paper: &dyn ScaledPaper) -> Result<Vec<&'c str>, String> {
     let words: Vec<&str> = command.split_whitespace().collect();
     match words[..] {
-        ["nearfield-bench", "figures", name, ref rest @ ..] if name.eq_ignore_ascii_case(paper.name()) => {
+        ["nearfield-bench", "figures", name, ref rest @ ..]
+            if name.eq_ignore_ascii_case(paper.name()) =>
+        {
             let titles = paper.titles();
             let named: Vec<&str> = rest.iter().copied().filter(|it| *it != "--quick").collect();
             let is_known = |name: &str| titles.iter().any(|title| title.name == name);
