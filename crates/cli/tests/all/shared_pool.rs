@@ -197,7 +197,9 @@ fn machines() -> Option<Machines> {
         eprintln!("skipped: etcd is not installed");
         return None;
     }
-    let ucx = UcxNode::listen("127.0.0.1:0", NodeId(0), 1 << 20);
+    let alone = crate::only_user_of_ucx();
+    let ucx = UcxNode::listen("127.0.0.1:0", NodeId(0), 1 << 20).map(drop);
+    drop(alone);
     let machines = match ucx {
         Ok(_) => Machines::new(MACHINES as u8),
         Err(error) => Err(error.to_string()),
