@@ -1,4 +1,4 @@
-//! Answers with an object: bytes at a memory node to which a program leads. An answer that is
+//! Format of a reply with an object: the bytes at a memory node to which a program leads. A reply
 //! longer than a datagram is sent in parts.
 //!
 //! ```text

@@ -429,8 +429,8 @@ impl<'m> OffloadNode<'m> {
         out.push(OutgoingDatagram { to: from, datagram });
     }
 
-    /// Answers a request whose program has ended, by the object that its scratchpad names. Nothing
-    /// is stored, so a repeated request is answered again.
+    /// Sends the object that the scratchpad of an ended program names. The node does not keep the
+    /// reply: a repeated request reads the object again.
     fn send_object(
         &mut self,
         from: ProcessAddress,

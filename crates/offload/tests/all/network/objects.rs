@@ -1,4 +1,5 @@
-//! Answers with objects: whole, of one time, and once where their programs store.
+//! Tests of replies with objects. An object is whole and of one time. A program that stores is
+//! executed once.
 
 use super::once::{read, write};
 use super::world::{DatagramFaults, KEY, PlantedMistake, SWITCH, World, keys};
