@@ -232,7 +232,8 @@ fn unpack(lua: &Lua, values: MultiValue) -> Result<MultiValue> {
         None | Some(Value::Nil) => 0,
         Some(_) => {
             let offset = arguments.number(3)?;
-            if offset < 1.0 {
+            // A comparison with NaN is false, and its conversion 0, which has no predecessor.
+            if offset.is_nan() || offset < 1.0 {
                 return Err(raise(lua, "offset must be 1 or greater"));
             }
             offset as usize - 1

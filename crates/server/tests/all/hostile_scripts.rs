@@ -137,6 +137,16 @@ const PUBLIC_FAULTS: &[PublicFault] = &[
         "(error) ERR user_script:1: bad argument #2 to 'unpack' (data string too short)",
     ),
     (
+        "CVE-2020-14147, by an offset that is no number",
+        "return struct.unpack('b', 'abcd', 0/0)",
+        "(error) ERR user_script:1: offset must be 1 or greater",
+    ),
+    (
+        "cmsgpack reads from an offset that is no number",
+        "return cmsgpack.unpack_one('\\1', 0/0)",
+        "(integer) 1",
+    ),
+    (
         "CVE-2018-11219: struct writes integers wider than its buffer",
         "return struct.pack('>I99', 1)",
         "(error) ERR user_script:1: integral size 99 is larger than limit of 32",
