@@ -408,14 +408,26 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
         self.cause(at, PulseEvent::Accessed(workspace));
     }
 
-    /// Lets DRAM pass the time up to now, and begins the bursts whose lines it has read.
+    /// Lets DRAM work up to the next event. No line is requested before that, nor before a request
+    /// that arrives now has been translated.
     fn advance_dram(&mut self, now: VirtualTime) {
+        let parameters = self.parameters;
+        let translated = parameters.cycles(parameters.translate_cycles);
+        let ahead = now + parameters.network() + translated;
         let mut complete = Vec::new();
-        if let Some(dram) = &mut self.dram {
-            dram.advance(now, &mut complete);
-        }
-        for workspace in complete {
-            self.await_burst(now, workspace);
+        loop {
+            let event = self.events.peek().map(|Reverse((at, ..))| *at);
+            let until = event.map_or(ahead, |at| at.min(ahead));
+            let Some(dram) = &mut self.dram else {
+                return;
+            };
+            match dram.next() {
+                Some(at) if at <= until => dram.advance(at, &mut complete),
+                _ => return,
+            }
+            for workspace in complete.drain(..) {
+                self.await_burst(now, workspace);
+            }
         }
     }
 
@@ -573,15 +585,6 @@ impl<T: HardwareTraversal> RackNode for PulseAccelerator<T> {
         let Some(now) = self.next_event() else {
             return;
         };
-        self.advance_dram(now);
-        if self
-            .events
-            .peek()
-            .is_none_or(|Reverse((at, ..))| *at != now)
-        {
-            // Only DRAM has gone on, so that no pipeline is free that was not.
-            return;
-        }
         // All events of a moment happen before new work starts, so that the order of simultaneous
         // events does not decide which pipelines are free.
         while let Some(&Reverse((at, _, event))) = self.events.peek()
@@ -592,5 +595,6 @@ impl<T: HardwareTraversal> RackNode for PulseAccelerator<T> {
         }
         self.admit(now);
         self.start(now);
+        self.advance_dram(now);
     }
 }
