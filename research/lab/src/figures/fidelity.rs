@@ -126,7 +126,7 @@ fn the_page_names_what_exists_and_leaves_nothing_out() {
 fn a_wrong_page_is_seen() {
     let adm = AdmScale::tiny();
     let unknown = ("`adm.latency.dram`", "`adm.latency.drum`");
-    let no_reason = ("off: no server and no trace of one", "off");
+    let no_reason = ("off: as above; the order of the two is the paper's", "off");
     for ((text, other), fault) in [
         (unknown, "no claim adm.latency.drum"),
         (("(`adm.size.adm`)", ""), "claim adm.size.adm is in no row"),

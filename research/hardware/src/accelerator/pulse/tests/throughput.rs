@@ -4,7 +4,7 @@ use super::super::super::RackNode;
 use super::super::super::testing::Loop;
 use super::super::bound::{PulsePart, PulseRequestProfile};
 use super::super::{PulseDesign, PulseParameters};
-use super::{PLAIN, accelerator, run};
+use super::{PLAIN, WITHOUT_BANKS, accelerator, run};
 use crate::VirtualTime;
 
 /// Returns the rate of many requests like `work`, whose nodes are at random addresses, and its
@@ -85,7 +85,7 @@ fn no_run_exceeds_its_bound_and_those_of_one_slow_part_come_close() {
         ),
         (
             "interconnect",
-            PulseParameters::PAPER,
+            WITHOUT_BANKS,
             design(4, 8),
             work(8, 256 * 7),
             PulsePart::Interconnect,
@@ -125,7 +125,7 @@ fn no_design_exceeds_its_bound() {
                     ..Loop::new(0, 20)
                 };
                 let design = design(logic, memory);
-                let (rate, bound, part) = rate(PulseParameters::PAPER, design, &work);
+                let (rate, bound, part) = rate(WITHOUT_BANKS, design, &work);
                 let name = part.name();
                 assert!(
                     rate <= bound * 1.000_001,
@@ -144,7 +144,7 @@ fn no_design_exceeds_its_bound() {
 fn short_traversals_are_bound_by_the_network_stack() {
     let parameters = PulseParameters {
         network_bytes_per_cycle: 1,
-        ..PulseParameters::PAPER
+        ..WITHOUT_BANKS
     };
     let (rate, bound, part) = rate(parameters, design(4, 8), &Loop::new(0, 1));
     assert_eq!(part, PulsePart::Network);
