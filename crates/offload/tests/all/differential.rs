@@ -5,6 +5,7 @@ use nearfield_offload::isa::{
     AluOperation, BpfCode, BranchCondition, ByteOrder, Instruction, Operand, OperandSize, Register,
     Width, disassemble,
 };
+use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
@@ -140,25 +141,10 @@ fn code(random: &mut impl Rng) -> BpfCode {
     BpfCode::new(instructions).unwrap()
 }
 
-fn variable(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
-/// Returns the first seed of random tests.
-pub fn first_seed() -> u64 {
-    variable("NEARFIELD_FIRST_SEED").unwrap_or(0)
-}
-
-/// Returns the number of seeds of random tests.
-pub fn seeds(default: u64) -> u64 {
-    variable("NEARFIELD_SEEDS").unwrap_or(default)
-}
-
 #[test]
 fn interpreter_and_native_code_agree() {
-    let (first, seeds) = (first_seed(), seeds(4000));
     let (mut ended, mut faulted) = (0, 0);
-    for seed in first..first + seeds {
+    seeds::each(4000, |seed| {
         let mut random = SmallRng::seed_from_u64(seed);
         let code = code(&mut random);
         let memory: [u8; 32] = random.random();
@@ -167,16 +153,12 @@ fn interpreter_and_native_code_agree() {
             Ok(_) => ended += 1,
             Err(_) => faulted += 1,
         }
-        assert_eq!(
-            native(&code, &memory),
-            expected,
-            "replay with NEARFIELD_FIRST_SEED={seed} NEARFIELD_SEEDS=1:\n{}",
-            disassemble(&code)
-        );
-    }
+        assert_eq!(native(&code, &memory), expected, "{}", disassemble(&code));
+    });
     // Check that both kinds of ends were tested.
+    let tried = ended + faulted;
     assert!(
-        seeds < 100 || ended > seeds / 5 && faulted > seeds / 20,
+        tried < 100 || ended > tried / 5 && faulted > tried / 20,
         "{ended} {faulted}"
     );
 }
