@@ -15,9 +15,10 @@
 //! close sockets, too. Each worker has a lock of its own, because all threads that make progress
 //! would share the line of memory of a common one.
 //!
-//! UCX's thread takes no turn. It opens a socket for each client of a node. A process that serves a
-//! node and ends other endpoints meanwhile is still exposed between the end of a connection and the
-//! handling of its missed events, a single call. Our programs do not do both.
+//! UCX's thread takes no turn. It opens a socket for each client that connects to a node
+//! (`uct/tcp/tcp_listener.c`). A process that serves a node and ends other endpoints meanwhile is
+//! still exposed between the end of a connection and the handling of its missed events, which are
+//! two calls. Our programs do not do both.
 
 use parking_lot::FairMutex;
 use std::sync::{Arc, Mutex, PoisonError};
