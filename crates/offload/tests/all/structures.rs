@@ -8,7 +8,7 @@ use nearfield_offload::structures::programs::FIND_ALL_MAX;
 use nearfield_offload::structures::{
     BPlusTree, BTree, BalanceAlgorithm, Bimap, DuplicateKeyRule, ListKind, NodeArena,
     OffloadAggregates, OffloadHashTable, OffloadList, SearchTree, StructureEntry, aggregated,
-    entry, found_all, scanned,
+    entry, found_all, scanned, was_put,
 };
 use nearfield_offload::traversal::{
     InMemory, QueryRunner, TraversalOutcome, TraversalQuery, TraversalStatus,
@@ -29,6 +29,8 @@ struct Runners<'r, 'w> {
     fast: InMemory<RackMemory<'w>>,
     slow: InMemory<RackMemory<'w>>,
     afar: Box<dyn FnMut(&TraversalQuery) -> TraversalOutcome + 'r>,
+    /// Number of queries that may have stored.
+    stored: u64,
 }
 
 impl Runners<'_, '_> {
@@ -39,6 +41,18 @@ impl Runners<'_, '_> {
         assert_eq!((self.afar)(query), fast);
         assert_eq!(fast.status, TraversalStatus::Done);
         fast
+    }
+
+    /// Runs a query that stores, by one of the runners in turn.
+    fn run_once(&mut self, query: &TraversalQuery) -> TraversalOutcome {
+        self.stored += 1;
+        let outcome = match self.stored % 3 {
+            0 => self.fast.run(query, ITERATIONS).unwrap(),
+            1 => self.slow.run(query, ITERATIONS).unwrap(),
+            _ => (self.afar)(query),
+        };
+        assert_eq!(outcome.status, TraversalStatus::Done);
+        outcome
     }
 
     fn entry(&mut self, query: Option<TraversalQuery>) -> Option<StructureEntry> {
@@ -72,6 +86,7 @@ impl<'r, 'w> StructureFixture<'r, 'w> {
                 fast: InMemory::new(rack.clone()),
                 slow: InMemory::interpreting(rack.clone()),
                 afar: Box::new(afar),
+                stored: 0,
             },
         }
     }
@@ -441,13 +456,24 @@ fn b_plus_tree(setting: &mut StructureFixture<'_, '_>) {
     } = setting;
     let mut tree = BPlusTree::new(arena).unwrap();
     let mut model = BTreeMap::new();
+    // Number of insertions by a program.
+    let mut puts = 0;
     for step in 0..2 * *steps {
         let (key, value) = (random.random_range(0..4 * KEYS), random.random());
         let inserts = if step < *steps { 6 } else { 2 };
         match random.random_range(0..12) {
             kind if kind < inserts => {
                 let is_new = model.insert(key, value).is_none();
-                assert_eq!(tree.insert(arena, key, value).unwrap(), is_new);
+                let mut put = None;
+                if step % 4 == 0 {
+                    put = was_put(&runners.run_once(&tree.put(key, value)));
+                    puts += u64::from(put.is_some());
+                }
+                let inserted = match put {
+                    Some(inserted) => inserted,
+                    None => tree.insert(arena, key, value).unwrap(),
+                };
+                assert_eq!(inserted, is_new);
             }
             6..9 => {
                 let removed = model.remove(&key).is_some();
@@ -480,4 +506,5 @@ fn b_plus_tree(setting: &mut StructureFixture<'_, '_>) {
             }
         }
     }
+    assert!(puts > 0);
 }

@@ -127,7 +127,12 @@ impl<S: Datagrams> OffloadClient<S> {
             let now = self.began.elapsed();
             let due = self.caller.due().unwrap_or(now + LOOK);
             let wait = due.saturating_sub(now).min(LOOK);
-            self.socket.receive_datagrams(&mut self.batch, Some(wait))?;
+            if self.batch.len() < DATAGRAMS {
+                // None was left over, so the next one is on its way at best.
+                self.socket.await_datagrams(&mut self.batch, wait)?;
+            } else {
+                self.socket.receive_datagrams(&mut self.batch, Some(wait))?;
+            }
             let now = self.began.elapsed();
             for (datagram, _) in self.batch.iter() {
                 if let Some(answer) = self.caller.receive(now, datagram, &mut self.out) {

@@ -1,12 +1,12 @@
 //! Traversal programs at the memory nodes. An answer carries the object that is read; objects are
-//! written by calls.
+//! written by calls. A program inserts into a leaf with room.
 
 use super::super::calls::{NodeCall, NodeCallClients};
 use super::super::deployment::{Deployment, DeploymentError, ObjectAccess, done};
 use super::remote_heap::{self, Reserve};
 use nearfield_offload::net::udp;
 use nearfield_offload::program::{Declaration, ProgramHash, TraversalProgram};
-use nearfield_offload::structures::BPlusTree;
+use nearfield_offload::structures::{BPlusTree, was_put};
 use nearfield_offload::traversal::{QueryRunner, TraversalOutcome, TraversalQuery};
 use nearfield_offload::wire::OBJECT_BYTES_MAX;
 use std::sync::Arc;
@@ -105,6 +105,11 @@ impl Deployment for ProgramDeployment {
         key: u64,
         value: u64,
     ) -> Result<(), DeploymentError> {
+        let outcome = self.run(&tree.put(key, value))?;
+        if was_put(&outcome).is_some() {
+            return Ok(());
+        }
+        // The leaf has no room. Its division allocates, which no program does here.
         let reserve = Arc::clone(&self.reserve);
         remote_heap::insert(self, &reserve, tree, (key, value))
     }
