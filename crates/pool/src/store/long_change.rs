@@ -159,7 +159,7 @@ impl<E: Endpoint> PoolStoreClient<E> {
         let Some(content) = long_keys::encode(entries) else {
             // Two of the longest values: as if no node had memory for both.
             let node = endpoint.nodes().first().copied().unwrap_or_default();
-            let bytes = entries.iter().map(|(_, value)| value.len() as u64).sum();
+            let bytes: u64 = entries.iter().map(|(_, value)| value.len() as u64).sum();
             return Err(FabricError::OutOfMemory { node, bytes }.into());
         };
         let room = state.room.take();
