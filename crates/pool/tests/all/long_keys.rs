@@ -14,7 +14,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-type Store = PoolStore<ByteStrings, ShmEndpoint>;
+type LongKeyStore = PoolStore<ByteStrings, ShmEndpoint>;
 
 fn served() -> ShmNodes {
     ShmNodes::serve(1, 64 << 20).expect("a node")
@@ -36,7 +36,7 @@ fn options(key_slot_bytes: usize, key_hash_bytes: usize) -> StoreOptions {
     options
 }
 
-fn open(nodes: &ShmNodes, options: &StoreOptions) -> Result<Store, StoreOpenError> {
+fn open(nodes: &ShmNodes, options: &StoreOptions) -> Result<LongKeyStore, StoreOpenError> {
     let endpoint = ShmEndpoint::attach(nodes.names()).expect("the nodes are served");
     PoolStore::open(move || Ok(endpoint.clone()), options)
 }
@@ -54,7 +54,7 @@ fn key(number: usize) -> Vec<u8> {
 }
 
 fn scan(
-    store: &Store,
+    store: &LongKeyStore,
     (low, high): (Bound<&[u8]>, Bound<&[u8]>),
     limit: u32,
     direction: ScanDirection,
