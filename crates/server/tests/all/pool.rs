@@ -38,7 +38,7 @@ impl PoolServers {
     fn start() -> PoolServers {
         let nodes = ShmNodes::serve(2, 256 << 20).unwrap();
         let server = |number: usize| {
-            let home = Home::open_pool(PoolPlacement::shm(nodes.names()), 64).unwrap();
+            let home = Home::open_pool(PoolPlacement::shm(nodes.names()), 64, None).unwrap();
             let threads = 1 + number % 2;
             Nearfield::start(ServerOptions {
                 threads,
@@ -699,7 +699,7 @@ fn what_a_pool_cannot_do_is_refused_by_an_error_that_names_it() {
 #[test]
 fn what_a_server_keeps_on_disk_is_not_possible_over_a_pool() {
     let nodes = ShmNodes::serve(1, 64 << 20).unwrap();
-    let home = Home::open_pool(PoolPlacement::shm(nodes.names()), 64).unwrap();
+    let home = Home::open_pool(PoolPlacement::shm(nodes.names()), 64, None).unwrap();
     let logging = ServerOptions {
         home,
         persistence: Durability {
@@ -722,7 +722,7 @@ fn what_a_server_keeps_on_disk_is_not_possible_over_a_pool() {
 // ---- Nodes that do not belong together, and memory that is damaged -----------------------------
 
 fn open(names: &[String]) -> Result<Home, String> {
-    Home::open_pool(PoolPlacement::shm(names), 64).map_err(|error| error.to_string())
+    Home::open_pool(PoolPlacement::shm(names), 64, None).map_err(|error| error.to_string())
 }
 
 #[test]

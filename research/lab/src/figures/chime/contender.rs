@@ -2,6 +2,7 @@
 
 use super::indexes::PackedTree;
 use super::indirect::{Indirect, POINTER_BYTES};
+use super::long_keys::LongKeyTree;
 use super::scale::ChimeScale;
 use super::simulate::{ChimePhase, ChimeSetup, PhaseOutcome, SimulatedIndex};
 use super::system::PoolIndexSystem;
@@ -45,6 +46,8 @@ pub(super) struct ChimeContender {
 #[derive(Clone, Debug)]
 pub(super) enum ContenderIndex {
     Tree(chime::ChimeOptions),
+    /// A tree with long keys outside it.
+    LongKeys(LongKeyTree),
     Smart(smart::SmartOptions),
     Rolex(rolex::RolexOptions),
     /// An index that is missing, with the reason.
@@ -386,6 +389,18 @@ impl ChimeContender {
         ]
     }
 
+    /// Lets the slots of a tree hold keys of up to `kept` bytes only.
+    pub(super) fn with_long_keys_apart(
+        mut self,
+        kept: usize,
+        name: &'static str,
+    ) -> ChimeContender {
+        if let ContenderIndex::Tree(options) = self.index {
+            self.index = ContenderIndex::LongKeys(LongKeyTree::new(options, kept));
+        }
+        self.named(name)
+    }
+
     /// Sets the number of entries of a leaf.
     pub(super) fn of_span(mut self, span: usize) -> ChimeContender {
         debug_assert!(span > 0);
@@ -397,6 +412,7 @@ impl ChimeContender {
         };
         match &mut self.index {
             ContenderIndex::Tree(options) => options.shape = of_span(options.shape),
+            ContenderIndex::LongKeys(tree) => tree.set_span(span),
             ContenderIndex::Rolex(options) => {
                 let shape = of_span(*options.geometry.shape());
                 options.geometry = Geometry::new(shape).unwrap_or_default();
@@ -489,6 +505,9 @@ impl ChimeContender {
                 }
                 None => perform(options, setup, phases, interrupt, results, report),
             },
+            ContenderIndex::LongKeys(tree) => {
+                perform(tree, setup, phases, interrupt, results, report)
+            }
             ContenderIndex::Smart(options) => {
                 perform(options, setup, phases, interrupt, results, report)
             }
