@@ -112,7 +112,7 @@ pub enum DramPagePolicy {
 }
 
 /// The place of a parameter's value.
-enum DramParameterSlot<'a> {
+pub(super) enum DramParameterSlot<'a> {
     /// A power of two up to the limit.
     Power(&'a mut u32, u32),
     /// A whole number from 1 to the limit.
@@ -255,7 +255,7 @@ impl DramParameters {
         Ok(())
     }
 
-    fn slot(&mut self, name: &str) -> Option<DramParameterSlot<'_>> {
+    pub(super) fn slot(&mut self, name: &str) -> Option<DramParameterSlot<'_>> {
         let currents = &mut self.currents;
         let clocks = |slot| Some(DramParameterSlot::Clocks(1, vec![slot]));
         let from_zero = |slot| Some(DramParameterSlot::Clocks(0, vec![slot]));
