@@ -10,10 +10,12 @@ use super::super::{
 use super::{PulseAccelerator, PulseDesign, PulseParameters};
 use crate::VirtualTime;
 
-const ONE: PulseDesign = PulseDesign::Disaggregated {
-    logic: 1,
-    memory: 1,
-};
+/// Returns a design with these numbers of pipelines.
+const fn design(logic: usize, memory: usize) -> PulseDesign {
+    PulseDesign::Disaggregated { logic, memory }
+}
+
+const ONE: PulseDesign = design(1, 1);
 
 /// Parameters whose sums are easy to follow: a cycle of the scheduler, DRAM alone, and channels
 /// with an interconnect each that are slower than a pipeline.

@@ -4,7 +4,7 @@ use super::super::super::RackNode;
 use super::super::super::testing::Loop;
 use super::super::bound::{PulsePart, PulseRequestProfile};
 use super::super::{PulseDesign, PulseParameters};
-use super::{PLAIN, accelerator, run};
+use super::{PLAIN, accelerator, design, run};
 use crate::VirtualTime;
 
 /// Returns the rate of many requests like `work`, whose nodes are at random addresses, and its
@@ -35,10 +35,6 @@ fn rate(parameters: PulseParameters, design: PulseDesign, work: &Loop) -> (f64, 
     };
     let (bound, part) = parameters.bound(design, &profile);
     (REQUESTS as f64 / seconds, bound, part)
-}
-
-fn design(logic: usize, memory: usize) -> PulseDesign {
-    PulseDesign::Disaggregated { logic, memory }
 }
 
 #[test]
