@@ -39,9 +39,11 @@ fn rate(parameters: PulseParameters, design: PulseDesign, work: &Loop) -> (f64, 
 
 #[test]
 fn no_run_exceeds_its_bound_and_those_of_one_slow_part_come_close() {
-    let work = |instructions, stride| Loop {
+    use PulsePart::{Channels, Interconnect, Logic, Memory, Workspaces};
+    // Strides that are odd multiples of a burst use the channels in turn.
+    let work = |instructions| Loop {
         instructions,
-        stride,
+        stride: 256 * 7,
         ..Loop::new(0, 40)
     };
     // Memory that takes long to find a row needs many requests in flight.
@@ -49,57 +51,16 @@ fn no_run_exceeds_its_bound_and_those_of_one_slow_part_come_close() {
         access: VirtualTime::from_nanoseconds(500),
         ..PLAIN
     };
-    // Strides that are odd multiples of a burst use the channels in turn.
+    let paper = PulseParameters::PAPER;
+    let cores = PulseDesign::Coupled { cores: 2 };
     let cases = [
-        (
-            "slow logic",
-            PLAIN,
-            design(1, 4),
-            work(1600, 256 * 7),
-            PulsePart::Logic,
-        ),
-        (
-            "more of it",
-            PLAIN,
-            design(3, 4),
-            work(1600, 256 * 7),
-            PulsePart::Logic,
-        ),
-        (
-            "one memory pipeline",
-            PLAIN,
-            design(4, 1),
-            work(8, 256 * 7),
-            PulsePart::Memory,
-        ),
-        (
-            "channels",
-            PLAIN,
-            design(4, 8),
-            work(8, 256 * 7),
-            PulsePart::Channels,
-        ),
-        (
-            "interconnect",
-            PulseParameters::PAPER,
-            design(4, 8),
-            work(8, 256 * 7),
-            PulsePart::Interconnect,
-        ),
-        (
-            "few workspaces",
-            distant,
-            design(1, 2),
-            work(8, 256 * 7),
-            PulsePart::Workspaces,
-        ),
-        (
-            "cores",
-            distant,
-            PulseDesign::Coupled { cores: 2 },
-            work(8, 256 * 7),
-            PulsePart::Workspaces,
-        ),
+        ("slow logic", PLAIN, design(1, 4), work(1600), Logic),
+        ("more of it", PLAIN, design(3, 4), work(1600), Logic),
+        ("one memory pipeline", PLAIN, design(4, 1), work(8), Memory),
+        ("channels", PLAIN, design(4, 8), work(8), Channels),
+        ("interconnect", paper, design(4, 8), work(8), Interconnect),
+        ("few workspaces", distant, design(1, 2), work(8), Workspaces),
+        ("cores", distant, cores, work(8), Workspaces),
     ];
     for (name, parameters, design, work, expected) in cases {
         let (rate, bound, part) = rate(parameters, design, &work);
