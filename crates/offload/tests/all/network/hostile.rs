@@ -307,31 +307,24 @@ fn refusals_have_their_status() {
         );
         Some(answer.status)
     };
-    let unknown = OffloadMessage {
-        body: Vec::new(),
-        ..request.clone()
-    };
-    assert_eq!(status(&unknown), Some(TraversalStatus::UnknownProgram));
-    let refused = OffloadMessage {
-        body: vec![1, 2, 3],
-        ..request.clone()
-    };
-    assert_eq!(status(&refused), Some(TraversalStatus::RefusedProgram));
-    let other = OffloadMessage {
-        body: list_find(0, 8).encode(),
-        ..request.clone()
-    };
-    assert_eq!(status(&other), Some(TraversalStatus::RefusedProgram));
-    let old = OffloadMessage {
-        hops: 129,
-        ..request.clone()
-    };
-    assert_eq!(status(&old), Some(TraversalStatus::HopLimit));
-    let elsewhere = OffloadMessage {
-        address: start(1),
-        ..request.clone()
-    };
-    assert_eq!(status(&elsewhere), Some(TraversalStatus::StaleMap));
+    let refusals: [(fn(&mut OffloadMessage), TraversalStatus); 5] = [
+        (|it| it.body.clear(), TraversalStatus::UnknownProgram),
+        (
+            |it| it.body = vec![1, 2, 3],
+            TraversalStatus::RefusedProgram,
+        ),
+        (
+            |it| it.body = list_find(0, 8).encode(),
+            TraversalStatus::RefusedProgram,
+        ),
+        (|it| it.hops = 129, TraversalStatus::HopLimit),
+        (|it| it.address = start(1), TraversalStatus::StaleMap),
+    ];
+    for (change, expected) in refusals {
+        let mut request = request.clone();
+        change(&mut request);
+        assert_eq!(status(&request), Some(expected));
+    }
     assert_eq!(status(&request), None);
     assert_eq!(status(&request), None);
     assert_eq!(status(&request), Some(TraversalStatus::Busy));
