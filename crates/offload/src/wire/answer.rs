@@ -18,7 +18,7 @@
 use super::key::{AuthenticationKey, are_equal};
 use super::message::{
     DATAGRAM_BYTES_MAX, DatagramFields, DatagramHead, FRAGMENT, HEADER_BYTES, MessageError,
-    OffloadMessage, TAG,
+    OffloadMessage, TAG, check_length,
 };
 use super::place::ProcessAddress;
 use crate::node::Tenant;
@@ -146,19 +146,7 @@ impl AnswerFragment {
             return Err(meaningless(40, position.into()));
         }
         let part = (answer_bytes - position).min(each);
-        let (wanted, found) = (HEADER_BYTES + part as usize, bytes.len());
-        if found < wanted {
-            return Err(MessageError::Short {
-                bytes: found,
-                wanted,
-            });
-        }
-        if found > wanted {
-            return Err(MessageError::Long {
-                bytes: found,
-                wanted,
-            });
-        }
+        check_length(bytes.len(), HEADER_BYTES + part as usize)?;
         let tenant = fields.half(36);
         let key = key(Tenant(tenant)).ok_or(MessageError::Tag { tenant })?;
         if !are_equal(&bytes[TAG], key.tag(bytes)) {

@@ -25,6 +25,7 @@ use super::place::ProcessAddress;
 use crate::node::Tenant;
 use crate::program::{INSTRUCTIONS_MAX, ProgramHash, SCRATCHPAD_BYTES_MAX};
 use crate::traversal::TraversalStatus;
+use std::cmp::Ordering;
 
 /// Length of a header.
 pub const HEADER_BYTES: usize = 104;
@@ -299,20 +300,8 @@ impl OffloadMessage {
         if body > OBJECT_BYTES_MAX {
             return Err(meaningless(40, body as u64));
         }
-        let wanted = HEADER_BYTES + scratchpad + body;
-        let (bytes, found) = (fields.0, fields.0.len());
-        if found < wanted {
-            return Err(MessageError::Short {
-                bytes: found,
-                wanted,
-            });
-        }
-        if found > wanted {
-            return Err(MessageError::Long {
-                bytes: found,
-                wanted,
-            });
-        }
+        let bytes = fields.0;
+        check_length(bytes.len(), HEADER_BYTES + scratchpad + body)?;
         let tenant = fields.half(36);
         check(tenant)?;
         let (scratchpad, body) = bytes[HEADER_BYTES..].split_at(scratchpad);
@@ -341,6 +330,15 @@ impl OffloadMessage {
             scratchpad: scratchpad.to_vec(),
             body: body.to_vec(),
         })
+    }
+}
+
+/// Checks the length of a datagram.
+pub(super) fn check_length(bytes: usize, wanted: usize) -> Result<(), MessageError> {
+    match bytes.cmp(&wanted) {
+        Ordering::Less => Err(MessageError::Short { bytes, wanted }),
+        Ordering::Equal => Ok(()),
+        Ordering::Greater => Err(MessageError::Long { bytes, wanted }),
     }
 }
 

@@ -1,54 +1,11 @@
 //! `nearfield-bench bench`, run as a user runs it.
 
+use crate::program::{BenchTestFolder, command, json, output, stderr, stdout};
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-fn nearfield(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield-bench"));
-    command.arg("bench").args(arguments);
-    command
-}
-
-fn output(arguments: &[&str]) -> Output {
-    nearfield(arguments).output().expect("the command starts")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// A folder that is removed with its content.
-struct BenchTestFolder(PathBuf);
-
-impl BenchTestFolder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("nearfield-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).expect("a temporary folder");
-        BenchTestFolder(path)
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.0
-            .join(name)
-            .to_str()
-            .expect("a path in UTF-8")
-            .to_owned()
-    }
-}
-
-impl Drop for BenchTestFolder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn json(path: &str) -> Value {
-    let text = fs::read_to_string(path).expect("the report was written");
-    serde_json::from_str(&text).expect("the report is valid")
-}
 
 /// Returns the `peer` fields of an array's elements.
 fn peers(rows: &Value) -> Vec<&str> {
@@ -89,8 +46,8 @@ fn bad_flags_are_refused_with_name_and_allowed_values() {
         (["--html", "/"], "/", "directory"),
     ];
     for (flags, name, allowed) in bad {
-        let refused = output(&flags);
-        let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+        let refused = output("bench", &flags);
+        let message = stderr(&refused);
         assert_eq!(refused.status.code(), Some(2), "{flags:?}: {message}");
         assert!(
             message.contains(name) && message.contains(allowed),
@@ -102,7 +59,7 @@ fn bad_flags_are_refused_with_name_and_allowed_values() {
 
 #[test]
 fn help_teaches_with_examples() {
-    let help = stdout(&output(&["--help"]));
+    let help = stdout(&output("bench", &["--help"]));
     for part in [
         "--keys",
         "--peers",
@@ -125,7 +82,7 @@ fn a_sweep_fills_the_reports() {
     let all = "nearfield,nearfield-operation-centric,btreemap,brie-tree,congee,blart,ferntree,\
                indexset,masstree,scc,crossbeam-skiplist,papaya,\
                dashmap";
-    let mut command = nearfield(&flags);
+    let mut command = command("bench", &flags);
     let done = command
         .args(["--html", &page, "--peers", all])
         .output()
@@ -174,7 +131,7 @@ fn contestants_that_cannot_share_are_skipped_for_two_threads() {
         "--peers",
         peers_flag,
     ];
-    let done = nearfield(&flags)
+    let done = command("bench", &flags)
         .args(["--json", &report])
         .output()
         .expect("it starts");
@@ -201,7 +158,8 @@ fn a_file_of_keys_that_one_peer_refuses_costs_one_row() {
     let report = folder.file("report.json");
     let set = format!("file:{keys}");
     let peers_flag = ["--peers", "btreemap,masstree,congee"];
-    let mut command = nearfield(&["--keys", &set, "--mix", "C", "--json", &report]);
+    let flags = ["--keys", &set, "--mix", "C", "--json", &report];
+    let mut command = command("bench", &flags);
     let done = command.args(peers_flag).output().expect("it starts");
     assert!(done.status.success(), "{}", stdout(&done));
     let report = json(&report);
@@ -224,7 +182,7 @@ fn counters_stand_in_rows_of_their_own() {
         "--json",
         &report,
     ];
-    let done = nearfield(&flags)
+    let done = command("bench", &flags)
         .args(["--peers", "nearfield,btreemap"])
         .output();
     let text = stdout(&done.expect("it starts"));
@@ -262,7 +220,7 @@ fn an_interrupted_run_leaves_a_valid_report_of_the_finished_measurements() {
     let folder = BenchTestFolder::new("interrupt");
     let path = folder.file("report.json");
     let flags = ["--count", "1k,4M", "--peers", "btreemap", "--json", &path];
-    let child = nearfield(&flags)
+    let child = command("bench", &flags)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();
@@ -273,7 +231,7 @@ fn an_interrupted_run_leaves_a_valid_report_of_the_finished_measurements() {
         .status();
     assert!(interrupt.expect("kill runs").success());
     let ended = child.wait_with_output().expect("it ends");
-    let message = String::from_utf8_lossy(&ended.stderr).into_owned();
+    let message = stderr(&ended);
     assert_eq!(ended.status.code(), Some(130), "{message}");
     assert!(message.contains("interrupted"), "{message}");
     let report = json(&path);

@@ -239,14 +239,9 @@ mod tests {
         replies.end(&first, 0, &[1]);
         assert_eq!(replies.find(NOW, &first), ReplyProgress::Done(&[1]));
         // A request of the same number by another tenant or caller is a different one.
-        assert_eq!(
-            replies.find(NOW, &request(2, 5, 10, 0, 10)),
-            ReplyProgress::New
-        );
-        assert_eq!(
-            replies.find(NOW, &request(1, 6, 10, 0, 10)),
-            ReplyProgress::New
-        );
+        for other in [request(2, 5, 10, 0, 10), request(1, 6, 10, 0, 10)] {
+            assert_eq!(replies.find(NOW, &other), ReplyProgress::New);
+        }
         // The traversal returns to this node. So the first message has arrived, and the second is
         // repeated.
         let back = request(1, 5, 10, 2, 10);
@@ -256,10 +251,8 @@ mod tests {
         replies.end(&back, 2, &[2, 2]);
         assert_eq!(replies.find(NOW, &first), ReplyProgress::Done(&[2, 2]));
         // The caller has the outcome.
-        assert_eq!(
-            replies.find(NOW, &request(1, 5, 11, 0, 11)),
-            ReplyProgress::New
-        );
+        let next = request(1, 5, 11, 0, 11);
+        assert_eq!(replies.find(NOW, &next), ReplyProgress::New);
         assert_eq!(replies.find(NOW, &first), ReplyProgress::Outdated);
         assert_eq!(replies.tenants[&Tenant(1)].bytes, ENTRY_BYTES);
     }
@@ -308,19 +301,11 @@ mod tests {
         // Another tenant has room of its own.
         assert!(replies.begin(NOW, &request(2, 0, 0, 0, 0)));
         let later = NOW + SILENCE;
-        assert_eq!(
-            replies.find(later, &request(1, 1, 1, 0, 0)),
-            ReplyProgress::Done(&large)
-        );
+        let (recent, silent) = (request(1, 1, 1, 0, 0), request(1, 0, 0, 0, 0));
+        assert_eq!(replies.find(later, &recent), ReplyProgress::Done(&large));
         assert!(replies.begin(later, &request(1, 9, 0, 0, 0)));
         // The caller that has sent a request recently is still remembered.
-        assert_eq!(
-            replies.find(later, &request(1, 1, 1, 0, 0)),
-            ReplyProgress::Done(&large)
-        );
-        assert_eq!(
-            replies.find(later, &request(1, 0, 0, 0, 0)),
-            ReplyProgress::New
-        );
+        assert_eq!(replies.find(later, &recent), ReplyProgress::Done(&large));
+        assert_eq!(replies.find(later, &silent), ReplyProgress::New);
     }
 }

@@ -1,9 +1,8 @@
 //! Bad datagrams, programs, pointers and maps lead to a typed error, or are dropped and counted.
 
-use super::once::write;
+use super::once::{program, write};
 use super::world::{DatagramFaults, KEY, SWITCH, World, keys, node_place};
 use crate::rack::{NODE_BYTES, TENANT, rack, range, start, words};
-use nearfield_offload::isa::assemble;
 use nearfield_offload::net::{
     CallerSettings, NodeSettings, OffloadCallError, OffloadNode, QueryCaller, Switch,
     SwitchRangeTable,
@@ -12,7 +11,8 @@ use nearfield_offload::node::{LocalMemory, NodeRange, NodeRanges, Tenant, Tenant
 use nearfield_offload::program::{Declaration, TraversalProgram};
 use nearfield_offload::structures::programs::list_find;
 use nearfield_offload::traversal::{
-    InMemory, ProgramEngine, QueryRunner, TraversalMemory, TraversalQuery, TraversalStatus,
+    InMemory, ProgramEngine, QueryRunner, TraversalMemory, TraversalOutcome, TraversalQuery,
+    TraversalStatus,
 };
 use nearfield_offload::wire::{
     Announcement, AuthenticationKey, OffloadMessage, OffloadMessageKind, ProcessAddress,
@@ -24,16 +24,44 @@ use std::time::Duration;
 
 /// Returns a program that follows the first word of each node, and counts nodes in the scratchpad.
 fn counting() -> Arc<TraversalProgram> {
-    let code = assemble(
+    program(
         "ldxdw r6, [r2]
          add r6, 1
          stxdw [r2], r6
          ldxdw r0, [r1]
          exit",
-    );
-    TraversalProgram::verify(code.unwrap(), Declaration::scratchpad(8))
-        .unwrap()
-        .into()
+        Declaration::scratchpad(8),
+    )
+}
+
+/// Counts nodes from an address on.
+fn count(world: &mut World<'_, '_>, address: u64, iterations: u64) -> TraversalOutcome {
+    let query = TraversalQuery::new(&counting(), address, &[0]);
+    world.run(&query, iterations).unwrap()
+}
+
+/// Returns a request of a caller to count nodes.
+fn counting_request() -> OffloadMessage {
+    let program = counting();
+    OffloadMessage {
+        kind: OffloadMessageKind::Request,
+        status: TraversalStatus::Done,
+        returns_to_caller: false,
+        object: None,
+        hops: 0,
+        caller: ProcessAddress(1),
+        counter: 1,
+        settled: 1,
+        visit: 0,
+        tenant: TENANT,
+        map_epoch: 1,
+        address: start(0),
+        made: 0,
+        left: 10,
+        program: program.hash(),
+        scratchpad: vec![0; 8],
+        body: program.encode(),
+    }
 }
 
 fn settings() -> NodeSettings {
@@ -52,9 +80,7 @@ fn circles_end_at_the_limit_of_iterations() {
     write(&rack, start(1) + 64, start(0) + 64);
     let mut world = World::new(&rack, 1, DatagramFaults::USUAL);
     // More iterations than a node makes at once, and more hops than a switch allows.
-    let outcome = world
-        .run(&TraversalQuery::new(&counting(), start(0) + 64, &[0]), 501)
-        .unwrap();
+    let outcome = count(&mut world, start(0) + 64, 501);
     let state = (
         outcome.status,
         outcome.address,
@@ -74,9 +100,7 @@ fn circles_end_at_the_limit_of_iterations() {
         ..settings()
     };
     let mut world = World::of(&rack, 1, DatagramFaults::USUAL, limited, 1, |_| {});
-    let outcome = world
-        .run(&TraversalQuery::new(&counting(), start(0) + 64, &[0]), 501)
-        .unwrap();
+    let outcome = count(&mut world, start(0) + 64, 501);
     assert_eq!(
         (outcome.status, outcome.word(0)),
         (TraversalStatus::IterationLimit, 501)
@@ -95,14 +119,10 @@ fn pointers_to_nowhere_are_told_with_their_state() {
         for address in nowhere {
             write(&rack, start(0) + 64, start(1) + 64);
             write(&rack, start(1) + 64, address);
-            let outcome = world
-                .run(&TraversalQuery::new(&counting(), start(0) + 64, &[0]), 99)
-                .unwrap();
+            let outcome = count(&mut world, start(0) + 64, 99);
             let state = (outcome.status, outcome.address, outcome.word(0));
             assert_eq!(state, (TraversalStatus::NoSuchAddress, address, 2));
-            let outcome = world
-                .run(&TraversalQuery::new(&counting(), address, &[0]), 99)
-                .unwrap();
+            let outcome = count(&mut world, address, 99);
             assert_eq!(
                 (outcome.status, outcome.iterations),
                 (TraversalStatus::NoSuchAddress, 0)
@@ -110,9 +130,7 @@ fn pointers_to_nowhere_are_told_with_their_state() {
         }
         // The node's bytes exceed its range.
         let last = start(1) + NODE_BYTES - 4;
-        let outcome = world
-            .run(&TraversalQuery::new(&counting(), last, &[0]), 99)
-            .unwrap();
+        let outcome = count(&mut world, last, 99);
         assert_eq!(
             (outcome.status, outcome.address),
             (TraversalStatus::Split, last)
@@ -185,23 +203,15 @@ fn programs_of_a_tenant_never_see_anothers_memory() {
     let mut keys = keys();
     keys.insert(OTHER, OTHER_KEY);
     let mut node = OffloadNode::new(&memory, keys, settings());
-    let reading = {
-        let code = assemble("ldxdw r6, [r1]\n stxdw [r2], r6\n mov r0, 0\n exit");
-        Arc::new(TraversalProgram::verify(code.unwrap(), Declaration::scratchpad(8)).unwrap())
-    };
-    let writing = {
-        let code = assemble("stdw [r1], 1\n mov r0, 0\n exit");
-        Arc::new(TraversalProgram::verify(code.unwrap(), Declaration::scratchpad(8)).unwrap())
-    };
+    let word = Declaration::scratchpad(8);
+    let reading = program("ldxdw r6, [r1]\n stxdw [r2], r6\n mov r0, 0\n exit", word);
+    let writing = program("stdw [r1], 1\n mov r0, 0\n exit", word);
     // The tenant tries to reach the other's memory by a new allocation.
-    let allocating = {
-        let code = assemble("stdw [r4], 1\n mov r0, 0\n exit").unwrap();
-        let declaration = Declaration {
-            scratchpad: 16,
-            regions_at: Some(0),
-        };
-        Arc::new(TraversalProgram::verify(code, declaration).unwrap())
+    let regions = Declaration {
+        scratchpad: 16,
+        regions_at: Some(0),
     };
+    let allocating = program("stdw [r4], 1\n mov r0, 0\n exit", regions);
     let here = ProcessAddress(1);
     let mut first = 0;
     let mut ask = |tenant: Tenant,
@@ -235,27 +245,20 @@ fn programs_of_a_tenant_never_see_anothers_memory() {
         (TENANT, KEY, [1, 3], [2, 4]),
         (OTHER, OTHER_KEY, [2, 4], [1, 3]),
     ] {
-        assert_eq!(
-            ask(tenant, key, &reading, own[0], &[0]),
-            Some((TraversalStatus::Done, secret))
-        );
-        assert_eq!(
-            ask(tenant, key, &reading, own[1], &[0]),
-            Some((TraversalStatus::Done, 0))
-        );
-        assert_eq!(
-            ask(tenant, key, &writing, own[1], &[0]),
-            Some((TraversalStatus::Denied, 0))
-        );
+        let denied = (TraversalStatus::Denied, 0);
+        for (program, part, expected) in [
+            (&reading, own[0], (TraversalStatus::Done, secret)),
+            (&reading, own[1], (TraversalStatus::Done, 0)),
+            (&writing, own[1], denied),
+            (&reading, others[0], denied),
+            (&writing, others[0], denied),
+            (&reading, others[1], denied),
+            (&writing, others[1], denied),
+        ] {
+            let told = ask(tenant, key, program, part, &[0]);
+            assert_eq!(told, Some(expected), "part {part}");
+        }
         for other in others {
-            assert_eq!(
-                ask(tenant, key, &reading, other, &[0]),
-                Some((TraversalStatus::Denied, 0))
-            );
-            assert_eq!(
-                ask(tenant, key, &writing, other, &[0]),
-                Some((TraversalStatus::Denied, 0))
-            );
             let region = start(0) + other * 0x1000;
             let told = ask(tenant, key, &allocating, own[0], &[1, region]);
             // The list of regions is as before.
@@ -287,26 +290,7 @@ fn refusals_have_their_status() {
         ..settings()
     };
     let mut node = OffloadNode::new(&rack.nodes()[0], keys(), small);
-    let program = counting();
-    let request = OffloadMessage {
-        kind: OffloadMessageKind::Request,
-        status: TraversalStatus::Done,
-        returns_to_caller: false,
-        object: None,
-        hops: 0,
-        caller: ProcessAddress(1),
-        counter: 1,
-        settled: 1,
-        visit: 0,
-        tenant: TENANT,
-        map_epoch: 1,
-        address: start(0),
-        made: 0,
-        left: 10,
-        program: program.hash(),
-        scratchpad: vec![0; 8],
-        body: program.encode(),
-    };
+    let request = counting_request();
     let mut status = |request: &OffloadMessage| {
         let mut out = Vec::new();
         node.receive(Duration::ZERO, SWITCH, &request.encode(&KEY), &mut out);
@@ -323,31 +307,24 @@ fn refusals_have_their_status() {
         );
         Some(answer.status)
     };
-    let unknown = OffloadMessage {
-        body: Vec::new(),
-        ..request.clone()
-    };
-    assert_eq!(status(&unknown), Some(TraversalStatus::UnknownProgram));
-    let refused = OffloadMessage {
-        body: vec![1, 2, 3],
-        ..request.clone()
-    };
-    assert_eq!(status(&refused), Some(TraversalStatus::RefusedProgram));
-    let other = OffloadMessage {
-        body: list_find(0, 8).encode(),
-        ..request.clone()
-    };
-    assert_eq!(status(&other), Some(TraversalStatus::RefusedProgram));
-    let old = OffloadMessage {
-        hops: 129,
-        ..request.clone()
-    };
-    assert_eq!(status(&old), Some(TraversalStatus::HopLimit));
-    let elsewhere = OffloadMessage {
-        address: start(1),
-        ..request.clone()
-    };
-    assert_eq!(status(&elsewhere), Some(TraversalStatus::StaleMap));
+    let refusals: [(fn(&mut OffloadMessage), TraversalStatus); 5] = [
+        (|it| it.body.clear(), TraversalStatus::UnknownProgram),
+        (
+            |it| it.body = vec![1, 2, 3],
+            TraversalStatus::RefusedProgram,
+        ),
+        (
+            |it| it.body = list_find(0, 8).encode(),
+            TraversalStatus::RefusedProgram,
+        ),
+        (|it| it.hops = 129, TraversalStatus::HopLimit),
+        (|it| it.address = start(1), TraversalStatus::StaleMap),
+    ];
+    for (change, expected) in refusals {
+        let mut request = request.clone();
+        change(&mut request);
+        assert_eq!(status(&request), Some(expected));
+    }
     assert_eq!(status(&request), None);
     assert_eq!(status(&request), None);
     assert_eq!(status(&request), Some(TraversalStatus::Busy));
@@ -405,53 +382,28 @@ fn a_switch_serves_its_nodes_and_no_strangers() {
     assert_eq!(plain.receive(node, &mut announcement.encode(&RACK)), None);
     assert_eq!(plain.counters().refused, 1);
     let mut message = |kind, address, from: ProcessAddress| {
-        let mut datagram = OffloadMessage {
+        let message = OffloadMessage {
             kind,
-            status: TraversalStatus::Done,
-            returns_to_caller: false,
-            object: None,
-            hops: 0,
             caller,
-            counter: 1,
-            settled: 1,
-            visit: 0,
-            tenant: TENANT,
-            map_epoch: 1,
             address,
-            made: 0,
-            left: 10,
-            program: counting().hash(),
             scratchpad: Vec::new(),
             body: Vec::new(),
-        }
-        .encode(&KEY);
-        switch.receive(from, &mut datagram)
+            ..counting_request()
+        };
+        switch.receive(from, &mut message.encode(&KEY))
     };
-    assert_eq!(
-        message(OffloadMessageKind::Request, start(0), caller),
-        Some(node)
-    );
-    assert_eq!(
-        message(OffloadMessageKind::Response, start(0), node),
-        Some(caller)
-    );
-    assert_eq!(
-        message(OffloadMessageKind::Request, start(1), caller),
-        Some(caller)
-    );
-    assert_eq!(
-        message(OffloadMessageKind::Request, start(1), node),
-        Some(caller)
-    );
-    // No other sender can make the switch send something to the caller.
-    assert_eq!(
-        message(OffloadMessageKind::Request, start(1), stranger),
-        None
-    );
-    assert_eq!(
-        message(OffloadMessageKind::Response, start(0), stranger),
-        None
-    );
+    let (request, response) = (OffloadMessageKind::Request, OffloadMessageKind::Response);
+    for (kind, address, from, to) in [
+        (request, start(0), caller, Some(node)),
+        (response, start(0), node, Some(caller)),
+        (request, start(1), caller, Some(caller)),
+        (request, start(1), node, Some(caller)),
+        // No other sender can make the switch send something to the caller.
+        (request, start(1), stranger, None),
+        (response, start(0), stranger, None),
+    ] {
+        assert_eq!(message(kind, address, from), to, "{kind:?} from {from:?}");
+    }
     assert_eq!(switch.counters().dropped, 2);
     for length in 0..200 {
         switch.receive(stranger, &mut vec![0xff; length]);
@@ -471,8 +423,7 @@ fn long_ways_are_repeated_in_parts() {
     }
     let mut world = World::new(&rack, 1, DatagramFaults::USUAL);
     for _ in 0..20 {
-        let outcome = world.run(&TraversalQuery::new(&counting(), place(0), &[0]), 1000);
-        let outcome = outcome.unwrap();
+        let outcome = count(&mut world, place(0), 1000);
         assert_eq!(
             (outcome.status, outcome.word(0)),
             (TraversalStatus::Done, 300)

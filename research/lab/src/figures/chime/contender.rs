@@ -96,6 +96,21 @@ impl ContenderSizes {
 }
 
 impl ChimeContender {
+    /// Creates an index with values in its leaves, into which keys are inserted one by one.
+    fn new(
+        name: &'static str,
+        index: ContenderIndex,
+        cache_bytes: Option<usize>,
+    ) -> ChimeContender {
+        ChimeContender {
+            name,
+            index,
+            cache_bytes,
+            values_outside: false,
+            packed_percent: None,
+        }
+    }
+
     fn tree(
         name: &'static str,
         sizes: &ContenderSizes,
@@ -118,23 +133,11 @@ impl ChimeContender {
         };
         // Last, because variants change sizes that are set above.
         change(&mut options);
-        ChimeContender {
-            name,
-            index: ContenderIndex::Tree(options),
-            cache_bytes: sizes.cache_bytes,
-            values_outside: false,
-            packed_percent: None,
-        }
+        ChimeContender::new(name, ContenderIndex::Tree(options), sizes.cache_bytes)
     }
 
     fn missing(name: &'static str, reason: &'static str) -> ChimeContender {
-        ChimeContender {
-            name,
-            index: ContenderIndex::Missing(reason),
-            cache_bytes: None,
-            values_outside: false,
-            packed_percent: None,
-        }
+        ChimeContender::new(name, ContenderIndex::Missing(reason), None)
     }
 
     /// Creates CHIME.
@@ -226,13 +229,7 @@ impl ChimeContender {
             delegates_reads: true,
             combines_writes: true,
         };
-        ChimeContender {
-            name: SMART,
-            index: ContenderIndex::Smart(options),
-            cache_bytes: sizes.cache_bytes,
-            values_outside: false,
-            packed_percent: None,
-        }
+        ChimeContender::new(SMART, ContenderIndex::Smart(options), sizes.cache_bytes)
     }
 
     /// Creates SMART with an unlimited cache.
@@ -263,13 +260,7 @@ impl ChimeContender {
             combines_writes: true,
             ..options
         };
-        ChimeContender {
-            name: ROLEX,
-            index: ContenderIndex::Rolex(options),
-            cache_bytes: sizes.cache_bytes,
-            values_outside: false,
-            packed_percent: None,
-        }
+        ChimeContender::new(ROLEX, ContenderIndex::Rolex(options), sizes.cache_bytes)
     }
 
     /// Returns CHIME's techniques step by step, starting from Sherman; each contender has all steps

@@ -105,6 +105,15 @@ impl ChimePhase {
         ChimePhase { warming, ..self }
     }
 
+    /// Warms the caches if the phase is the first of its job. Later ones find them warm.
+    pub(super) fn warmed_if(self, is_first: bool, warming: CacheWarming) -> ChimePhase {
+        self.warmed(if is_first {
+            warming
+        } else {
+            CacheWarming::None
+        })
+    }
+
     pub(super) fn over(self, network: NetworkParameters) -> ChimePhase {
         ChimePhase {
             network: Some(network),

@@ -253,13 +253,8 @@ pub(super) fn hotspots(figure: &Figure, scale: &ChimeScale) -> Vec<FigureJob> {
         };
         let setup = ChimeSetup::of_paper(scale, &sizes);
         let points = vec![point];
-        jobs.push(FigureJob::simulate(
-            figure.name,
-            scale,
-            contender,
-            setup,
-            points,
-        ));
+        let job = FigureJob::simulate(figure.name, scale, contender, setup, points);
+        jobs.push(job);
     }
     jobs
 }

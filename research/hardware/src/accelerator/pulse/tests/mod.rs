@@ -11,10 +11,12 @@ use super::super::{
 use super::{PulseAccelerator, PulseDesign, PulseMemoryModel, PulseParameters};
 use crate::VirtualTime;
 
-const ONE: PulseDesign = PulseDesign::Disaggregated {
-    logic: 1,
-    memory: 1,
-};
+/// Returns a design with these numbers of pipelines.
+const fn design(logic: usize, memory: usize) -> PulseDesign {
+    PulseDesign::Disaggregated { logic, memory }
+}
+
+const ONE: PulseDesign = design(1, 1);
 
 /// The paper's parameters with channels that have no banks.
 const WITHOUT_BANKS: PulseParameters = PulseParameters {
