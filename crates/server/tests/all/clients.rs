@@ -488,8 +488,7 @@ fn check_debug_error(address: SocketAddr) {
 #[test]
 fn errors_that_are_hard_to_have_are_had_for_tests() {
     check_debug_error(Nearfield::start(ServerOptions::default()).address);
-    match RedisPeerProcess::start(&["--enable-debug-command", "yes"]) {
-        Ok(redis) => check_debug_error(redis.address),
-        Err(reason) => eprintln!("not compared with Redis: {reason}"),
+    if let Some(redis) = RedisPeerProcess::start(&["--enable-debug-command", "yes"]) {
+        check_debug_error(redis.address);
     }
 }

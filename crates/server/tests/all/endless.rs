@@ -27,9 +27,8 @@ fn on_all(test: impl Fn(SocketAddr)) {
     for threads in [1, 3] {
         test(Nearfield::with_threads(threads).address);
     }
-    match RedisPeerProcess::start(&[]) {
-        Ok(redis) => test(redis.address),
-        Err(reason) => eprintln!("not compared with Redis: {reason}"),
+    if let Some(redis) = RedisPeerProcess::start(&[]) {
+        test(redis.address);
     }
 }
 

@@ -110,12 +110,9 @@ fn keys_of_all_types_move_to_all_servers_and_back() {
     let mut targets = vec![("Nearfield", second.address)];
     let mut peers: Vec<RedisPeerProcess> = Vec::new();
     for peer in PeerServer::ALL {
-        match peer.start(&[]) {
-            Ok(server) => {
-                targets.push((peer.name(), server.address));
-                peers.push(server);
-            }
-            Err(reason) => eprintln!("not tried: {reason}"),
+        if let Some(server) = peer.start(&[]) {
+            targets.push((peer.name(), server.address));
+            peers.push(server);
         }
     }
     for (name, target) in targets {

@@ -23,9 +23,8 @@ pub fn on_newest(test: impl Fn(SocketAddr)) {
     test(ours.address);
     drop(ours);
     for peer in [PeerServer::Redis8, PeerServer::Valkey9] {
-        match peer.start(&[]) {
-            Ok(server) => test(server.address),
-            Err(reason) => eprintln!("not compared: {reason}"),
+        if let Some(server) = peer.start(&[]) {
+            test(server.address);
         }
     }
 }
