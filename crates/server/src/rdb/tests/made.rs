@@ -185,6 +185,14 @@ pub fn entry(key: Vec<u8>, value: RdbValue, attributes: Attributes) -> RdbItem {
 
 /// Writes `items` through the calls that take one element each.
 pub fn write(items: &[RdbItem]) -> Result<Vec<u8>, RdbError> {
+    write_with(items, write_by_element)
+}
+
+/// Writes `items`, and the entries among them by a function.
+pub fn write_with(
+    items: &[RdbItem],
+    entry: impl Fn(&mut RdbWriter<Vec<u8>>, &[u8], &RdbValue, Attributes) -> Result<(), RdbError>,
+) -> Result<Vec<u8>, RdbError> {
     let mut writer = RdbWriter::new(Vec::new())?;
     for item in items {
         match item {
@@ -204,7 +212,7 @@ pub fn write(items: &[RdbItem]) -> Result<Vec<u8>, RdbError> {
                     idle_s: *idle_s,
                     frequency: *frequency,
                 };
-                write_by_element(&mut writer, key, value, attributes)?;
+                entry(&mut writer, key, value, attributes)?;
             }
             RdbItem::End => {}
         }
