@@ -265,9 +265,7 @@ fn script(connection: &mut TestkitConnection, text: &str, keys: &[&[u8]]) {
     let count = keys.len().to_string();
     let mut words = vec![&b"EVAL"[..], text.as_bytes(), count.as_bytes()];
     words.extend(keys);
-    let mut request = Vec::new();
-    nearfield_server_testkit::connection::encode(&mut request, &words);
-    connection.send(&request).unwrap();
+    connection.send_words(&words).unwrap();
 }
 
 const BUSY: &str = "(error) BUSY Redis is busy running a script. You can only call SCRIPT KILL or \

@@ -328,9 +328,8 @@ fn snapshots_are_of_one_instant_while_clients_write() {
     let mut connection = server.connect();
     for index in 0..filler {
         let key = format!("m:{index}");
-        let mut request = Vec::new();
-        encode(&mut request, &[b"SET", key.as_bytes(), b"filler"]);
-        connection.send(&request).unwrap();
+        let words = [&b"SET"[..], key.as_bytes(), b"filler"];
+        connection.send_words(&words).unwrap();
         if index % 500 == 499 {
             (0..500).for_each(|_| assert_eq!(connection.receive().unwrap(), ok()));
         }

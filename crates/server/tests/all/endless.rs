@@ -5,7 +5,7 @@
 
 use nearfield_server::config::SavePoint;
 use nearfield_server::persistence;
-use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::connection::TestkitConnection;
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::redis::RedisPeerProcess;
@@ -43,9 +43,8 @@ fn impatient(address: SocketAddr) -> TestkitConnection {
 }
 
 fn eval(connection: &mut TestkitConnection, text: &str) {
-    let mut request = Vec::new();
-    encode(&mut request, &[b"EVAL", text.as_bytes(), b"0"]);
-    connection.send(&request).unwrap();
+    let words = [&b"EVAL"[..], text.as_bytes(), b"0"];
+    connection.send_words(&words).unwrap();
 }
 
 fn until_busy(connection: &mut TestkitConnection) {

@@ -65,11 +65,7 @@ fn pipeline(connection: &mut TestkitConnection, requests: &[Vec<Vec<u8>>]) -> Ve
         let words: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
         encode(&mut bytes, &words);
     }
-    connection.send(&bytes).unwrap();
-    requests
-        .iter()
-        .map(|_| connection.receive().unwrap())
-        .collect()
+    connection.exchange(&bytes, requests.len()).unwrap()
 }
 
 fn set(number: u64) -> Vec<Vec<u8>> {

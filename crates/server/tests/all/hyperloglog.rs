@@ -45,9 +45,7 @@ fn ask(connection: &mut TestkitConnection, commands: &[Vec<String>]) -> Vec<Resp
         let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
         encode(&mut request, &words);
     }
-    connection.send(&request).unwrap();
-    let replies = commands.iter().map(|_| connection.receive().unwrap());
-    replies.collect()
+    connection.exchange(&request, commands.len()).unwrap()
 }
 
 #[test]
