@@ -2,13 +2,12 @@
 
 #![cfg(target_os = "linux")]
 
+use crate::process::{NEARFIELD, signal};
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-
-const NEARFIELD: &str = env!("CARGO_BIN_EXE_nearfield");
 
 /// A separate etcd, which ends with this value.
 struct Etcd {
@@ -161,10 +160,7 @@ fn memory_nodes_register_and_are_shown() {
     assert_eq!(error, expected);
 
     // Ctrl-C ends the registration with the node; after kill -9 it ends when the lease expires.
-    let interrupted = Command::new("kill")
-        .args(["-INT", &right.id().to_string()])
-        .status();
-    assert!(interrupted.expect("kill").success());
+    assert!(signal(right.id(), "-INT"));
     assert!(right.wait().expect("it ends").success());
     let (_, table, _) = nodes(&["--etcd", &etcd.url]);
     assert!(!table.contains("right") && table.contains(&name), "{table}");
