@@ -3,7 +3,7 @@
 //! Redis 8 and Valkey 9 do the same and reply the same. Where they differ, such as in the texts of
 //! errors, this follows Redis 8.
 
-use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, is};
+use crate::command::{Answer, CommandCall, CommandDefinition, CommandFunction, CommandGroup, is};
 use crate::commands::generic::expiry::{Conditions, ExpiryTimeUnit};
 use crate::error::{CommandError, shown};
 use crate::keyspace::{Class, KeyView};
@@ -55,23 +55,16 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .summary("Returns the values of fields and removes the fields."),
 ];
 
-const fn expiring(
-    name: &'static str,
-    run: fn(&mut CommandCall<'_>) -> Answer,
-) -> CommandDefinition {
+const fn expiring(name: &'static str, run: CommandFunction) -> CommandDefinition {
     on_times(name, -6, run).slowly_grows()
 }
 
-const fn telling(name: &'static str, run: fn(&mut CommandCall<'_>) -> Answer) -> CommandDefinition {
+const fn telling(name: &'static str, run: CommandFunction) -> CommandDefinition {
     on_times(name, -5, run).reads()
 }
 
 /// Creates a command on the expiry of fields, which reads no value.
-const fn on_times(
-    name: &'static str,
-    arity: i32,
-    run: fn(&mut CommandCall<'_>) -> Answer,
-) -> CommandDefinition {
+const fn on_times(name: &'static str, arity: i32, run: CommandFunction) -> CommandDefinition {
     CommandDefinition::new(name, arity, run)
         .fast()
         .key(1)
