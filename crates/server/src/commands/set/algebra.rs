@@ -168,11 +168,7 @@ fn load(call: &CommandCall<'_>, set: &Input<'_>) -> Result<Vec<Vec<u8>>, Command
     Ok(members)
 }
 
-fn read(
-    call: &CommandCall<'_>,
-    (key, set): &Input<'_>,
-    read: impl FnOnce(&Set<AccountedHeap>),
-) -> Answer {
+fn read(call: &CommandCall<'_>, (key, set): &Input<'_>, read: impl FnOnce(&Set)) -> Answer {
     call.keys.read_object(key, set, |object| {
         if let Some(set) = Set::of(object) {
             steps::count(set.len());

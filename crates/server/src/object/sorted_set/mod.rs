@@ -13,6 +13,7 @@ use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
 use edge::Edge;
 use large::{Large, LargeEntries};
+use nearfield_tiers::AccountedHeap;
 use rand::{Rng, RngExt};
 use std::ops::{Bound, Range, RangeBounds};
 
@@ -21,7 +22,7 @@ use std::ops::{Bound, Range, RangeBounds};
 /// A small set is packed; the complexities given here are those of large ones. Ranks count from 0
 /// at the least score. To visit the members between bounds, ask for the range of their ranks first;
 /// it also gives their number.
-pub struct SortedSet<A: Allocator> {
+pub struct SortedSet<A: Allocator = AccountedHeap> {
     form: SortedSetForm<A>,
 }
 
