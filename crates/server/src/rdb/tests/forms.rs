@@ -34,11 +34,14 @@ fn refused_encoding(type_byte: u8, body: &[u8], byte: u64, at: u64) -> &'static 
 
 /// Checks that a file is refused for a part that cannot be read or skipped.
 fn check_unsupported(file: &[u8], policy: RdbUnsupportedPolicy, expected: u8) {
-    let error = items(file, policy).unwrap_err();
-    assert!(
-        matches!(error, RdbError::Unsupported { type_byte, offset: 9, .. } if type_byte == expected),
-        "{error}"
-    );
+    match items(file, policy).unwrap_err() {
+        RdbError::Unsupported {
+            type_byte,
+            offset: 9,
+            ..
+        } => assert_eq!(type_byte, expected),
+        error => panic!("{error}"),
+    }
 }
 
 #[test]
