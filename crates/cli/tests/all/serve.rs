@@ -1,8 +1,9 @@
 //! The server as a process: its output, signals, and the output of `top`.
 
 use nearfield_server_testkit::folder::TestkitFolder;
+use nearfield_testkit::etcd::free_port;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,11 +16,6 @@ struct ServeProcess {
     port: u16,
     metrics: u16,
     log: PathBuf,
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("an address").port()
 }
 
 impl ServeProcess {
