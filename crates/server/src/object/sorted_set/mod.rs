@@ -380,24 +380,6 @@ impl<A: Allocator + Clone> SortedSet<A> {
         count
     }
 
-    /// Removes the member of the least score. Logarithmic.
-    pub fn pop_min(&mut self) -> Option<(Vec<u8>, f64)> {
-        self.pop(0)
-    }
-
-    /// Removes the member of the greatest score. Logarithmic.
-    pub fn pop_max(&mut self) -> Option<(Vec<u8>, f64)> {
-        self.pop(self.len().checked_sub(1)?)
-    }
-
-    fn pop(&mut self, rank: usize) -> Option<(Vec<u8>, f64)> {
-        let mut popped = None;
-        self.remove_ranks(rank..rank + 1, |member, score| {
-            popped = Some((member.to_vec(), score));
-        });
-        popped
-    }
-
     /// Returns a random member, all with equal probability.
     pub fn random(&self, random: &mut impl Rng) -> Option<(&[u8], f64)> {
         match &self.form {
