@@ -9,6 +9,8 @@ mod memory_node;
 mod memory_taken;
 mod nodes;
 mod offload;
+#[cfg(target_os = "linux")]
+mod process;
 mod program;
 mod serve;
 #[cfg(target_os = "linux")]

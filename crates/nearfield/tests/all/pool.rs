@@ -3,8 +3,8 @@
 
 use crate::ranges::Model;
 use nearfield::{
-    Batch, MapForm, OperationError, OrderedIndex, OrderedMap, PoolMember, PoolNodeContent,
-    PoolPlacement, ScanDirection, UpdateOutcome, Words,
+    Batch, ComparisonResult, MapForm, OperationError, OrderedIndex, OrderedMap, PointResult,
+    PoolMember, PoolNodeContent, PoolPlacement, ScanDirection, UpdateOutcome, Words,
 };
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_testkit::keys::{self, SampleForm};
@@ -91,15 +91,11 @@ impl<F: MapForm + SampleForm> OrderedIndex<F> for AlternatingPoolMap<F> {
         }
     }
 
-    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn get(&self, key: F::Key<'_>) -> PointResult<F> {
         self.next().get(key)
     }
 
-    fn insert(
-        &self,
-        key: F::Key<'_>,
-        value: F::Value<'_>,
-    ) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> PointResult<F> {
         self.next().insert(key, value)
     }
 
@@ -108,14 +104,14 @@ impl<F: MapForm + SampleForm> OrderedIndex<F> for AlternatingPoolMap<F> {
         key: F::Key<'_>,
         previous: Option<F::Value<'_>>,
         value: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
+    ) -> ComparisonResult<F> {
         Ok(match self.next().update(key, previous, value)? {
             UpdateOutcome::Applied => (true, previous.map(F::own_value)),
             UpdateOutcome::Differs { current } => (false, current),
         })
     }
 
-    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn remove(&self, key: F::Key<'_>) -> PointResult<F> {
         self.next().remove(key)
     }
 }

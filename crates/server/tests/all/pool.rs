@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use super::linearizability::number;
 use nearfield::PoolPlacement;
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_server::command::{CommandImplementation, Flags};
@@ -222,14 +223,6 @@ impl PoolHistoryCommand {
     }
 }
 
-fn number(value: &RespReplyValue) -> Option<i64> {
-    match value {
-        RespReplyValue::NullBulk => None,
-        RespReplyValue::Bulk(text) => Some(std::str::from_utf8(text).unwrap().parse().unwrap()),
-        other => panic!("no value: {other}"),
-    }
-}
-
 struct PoolHistoryClient<'r> {
     number: u32,
     random: SmallRng,
@@ -275,13 +268,8 @@ impl PoolHistoryClient<'_> {
     fn exchange(&mut self, lines: &[String]) -> (CallInterval, Vec<RespReplyValue>) {
         let request = encode_lines(lines);
         let connection = &mut self.connection;
-        self.recorder.call(|| {
-            connection.send(&request).unwrap();
-            lines
-                .iter()
-                .map(|_| connection.receive().unwrap())
-                .collect()
-        })
+        self.recorder
+            .call(|| connection.exchange(&request, lines.len()).unwrap())
     }
 
     fn pipeline(&mut self) {
@@ -362,19 +350,7 @@ fn each_key_is_linearizable_over_all_servers() {
     let all: Vec<&Nearfield> = servers.servers.iter().collect();
     seeds::each(ROUNDS, |seed| {
         for (key, history) in record(&all, seed).into_iter().enumerate() {
-            let Err(dead_end) = order(history.clone()) else {
-                continue;
-            };
-            let shown = |all: &[PoolHistoryOperation]| {
-                all.iter().map(|it| format!("  {it}\n")).collect::<String>()
-            };
-            panic!(
-                "round {seed}: no order explains the replies of key{key}; after\n{}it is {:?}, and \
-                 none of these can be next:\n{}",
-                shown(&dead_end.before),
-                dead_end.state,
-                shown(&dead_end.stuck)
-            );
+            order(history).unwrap_or_else(|dead_end| panic!("round {seed}, key{key}: {dead_end}"));
         }
     });
 }
