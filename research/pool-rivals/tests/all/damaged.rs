@@ -7,7 +7,9 @@ use nearfield_fabric_testkit::{DamagePlan, DamagedMemory, INDEX_ROOT, check_dama
 use nearfield_pool::layout::LeafMetadataPosition;
 use nearfield_pool::{PoolError, PoolIndexClient};
 use nearfield_pool_rivals::rolex::{Rolex, RolexComputeNode, RolexOptions};
-use nearfield_pool_rivals::smart::{Smart, SmartComputeNode, SmartOptions, SmartScanGuarantee};
+use nearfield_pool_rivals::smart::{
+    Smart, SmartComputeNode, SmartOptions, SmartScanGuarantee, SmartUpdate,
+};
 use rand::RngExt;
 use std::sync::Arc;
 
@@ -93,13 +95,19 @@ fn smart_neither_panics_nor_hangs() {
         SmartTestKeys::Deep,
         SmartTestKeys::Long,
     ] {
-        for scan in [SmartScanGuarantee::Complete, SmartScanGuarantee::Cached] {
+        for (scan, update) in [
+            (SmartScanGuarantee::Complete, SmartUpdate::InPlace),
+            (SmartScanGuarantee::Cached, SmartUpdate::InPlace),
+            (SmartScanGuarantee::Complete, SmartUpdate::Copy),
+            (SmartScanGuarantee::Cached, SmartUpdate::Copy),
+        ] {
             let options = SmartOptions {
                 key_bytes: keys.bytes(),
                 // Some nodes are evicted.
                 cache_bytes: 4000,
                 chunk_bytes: 1 << 14,
                 scan,
+                update,
                 ..SmartOptions::default()
             };
             check_damage(60, &DamagePlan::default(), |memory| {

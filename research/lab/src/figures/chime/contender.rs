@@ -20,6 +20,7 @@ pub(super) const SHERMAN: &str = "sherman";
 pub(super) const ROLEX: &str = "rolex";
 pub(super) const SMART: &str = "smart";
 pub(super) const SMART_OPT: &str = "smart-opt";
+pub(super) const SMART_RCU: &str = "smart-rcu";
 pub(super) const NEARFIELD: &str = "nearfield";
 pub(super) const NEARFIELD_TUNED: &str = "nearfield, tuned";
 pub(super) const CHIME_TUNED: &str = "chime, tuned";
@@ -220,6 +221,7 @@ impl ChimeContender {
             cache_bytes: sizes.cache_bytes.unwrap_or(smart::UNLIMITED),
             chunk_bytes: CHUNK_BYTES,
             scan: smart::SmartScanGuarantee::Cached,
+            update: smart::SmartUpdate::InPlace,
             delegates_reads: true,
             combines_writes: true,
         };
@@ -230,6 +232,16 @@ impl ChimeContender {
             values_outside: false,
             packed_percent: None,
         }
+    }
+
+    /// Creates SMART that replaces leaves instead of writing them: its form for keys and values of
+    /// any length.
+    pub(super) fn smart_rcu(sizes: &ContenderSizes) -> ChimeContender {
+        let mut contender = ChimeContender::smart(sizes).named(SMART_RCU);
+        if let ContenderIndex::Smart(options) = &mut contender.index {
+            options.update = smart::SmartUpdate::Copy;
+        }
+        contender
     }
 
     /// Creates SMART with an unlimited cache.
@@ -361,8 +373,10 @@ impl ChimeContender {
         ]
     }
 
-    /// Returns the indexes with values stored outside their leaves.
+    /// Returns the indexes for values of any length: with values stored outside their leaves, or
+    /// with leaves that are replaced.
     pub(super) fn of_variable_length(sizes: &ContenderSizes) -> Vec<ChimeContender> {
+        let smart_rcu = ChimeContender::smart_rcu(sizes);
         let sizes = ContenderSizes {
             // The index itself has pointers as values.
             value_bytes: POINTER_BYTES,
@@ -378,7 +392,7 @@ impl ChimeContender {
             outside("nearfield-indirect", ChimeContender::ours(&sizes)),
             outside("sherman-indirect", ChimeContender::sherman(&sizes)),
             outside("rolex-indirect", ChimeContender::rolex(&sizes)),
-            ChimeContender::missing("smart-rcu", "the pool's SMART writes values in place only"),
+            smart_rcu,
             ChimeContender::missing(
                 "marlin",
                 "the pool has none; Sherman with values outside its leaves is the nearest",
@@ -558,6 +572,6 @@ mod tests {
                 repeated += 1;
             }
         }
-        assert_eq!((images.len(), repeated), (13, 35));
+        assert_eq!((images.len(), repeated), (14, 37));
     }
 }

@@ -26,6 +26,15 @@ impl SharedSmartIndex {
             ..smart::SmartOptions::default()
         })
     }
+
+    /// Returns trees whose leaves are copied.
+    pub fn copied() -> SharedSmartIndex {
+        let SharedSmartIndex(options) = SharedSmartIndex::new(true);
+        SharedSmartIndex(smart::SmartOptions {
+            update: smart::SmartUpdate::Copy,
+            ..options
+        })
+    }
 }
 
 impl SharedIndexKind for SharedSmartIndex {

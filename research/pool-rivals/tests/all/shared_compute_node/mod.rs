@@ -11,10 +11,12 @@ use nearfield_fabric_testkit::{SimEndpointFault, check};
 
 #[test]
 fn smart_is_linearizable() {
-    let system = SharedNodeFactory::new(SharedSmartIndex::new(true));
-    check(100, &few_keys(), &system);
-    check(300, &one_key(), &system);
-    check(30, &many_keys(), &system);
+    for kind in [SharedSmartIndex::new(true), SharedSmartIndex::copied()] {
+        let system = SharedNodeFactory::new(kind);
+        check(100, &few_keys(), &system);
+        check(300, &one_key(), &system);
+        check(30, &many_keys(), &system);
+    }
 }
 
 #[test]
