@@ -1,7 +1,7 @@
 //! Tests of the rivals on damaged memory: operations fail or return wrong values, but they neither
 //! panic nor hang.
 
-use crate::rolex_simulated::{small, tables};
+use crate::rolex_simulated::{small, speculating, tables};
 use crate::smart::SmartTestKeys;
 use nearfield_fabric_testkit::{DamagePlan, DamagedMemory, INDEX_ROOT, check_damage, operate};
 use nearfield_pool::layout::LeafMetadataPosition;
@@ -81,6 +81,7 @@ fn rolex_neither_panics_nor_hangs() {
         small(200),
         tables(8, true, replicated),
         tables(8, false, single),
+        speculating(8),
     ] {
         check_damage(60, &DamagePlan::default(), |memory| {
             use_rolex(memory, &options);

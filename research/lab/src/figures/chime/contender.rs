@@ -326,7 +326,7 @@ impl ChimeContender {
     /// Returns CHIME's techniques that suit a learned index step by step, starting from ROLEX.
     /// Leaves have 64 entries, as the tree's, once they are hash tables.
     pub(super) fn steps_from_rolex(sizes: &ContenderSizes) -> Vec<ChimeContender> {
-        let step = |name, metadata, vacancy_piggyback| {
+        let step = |name, metadata, vacancy_piggyback, hotspot_bytes| {
             let mut contender = ChimeContender::rolex(sizes);
             contender.name = name;
             if let ContenderIndex::Rolex(options) = &mut contender.index {
@@ -337,21 +337,25 @@ impl ChimeContender {
                 };
                 options.geometry = Geometry::new(shape).unwrap_or_default();
                 options.leaves = rolex::RolexLeafKind::Hopscotch { vacancy_piggyback };
+                options.hotspot_bytes = hotspot_bytes;
             }
             contender
         };
         vec![
             ChimeContender::rolex(sizes),
-            step("+ hopscotch leaves", LeafMetadataPosition::Single, false),
-            step("+ vacancy bitmap", LeafMetadataPosition::Single, true),
+            step("+ hopscotch leaves", LeafMetadataPosition::Single, false, 0),
+            step("+ vacancy bitmap", LeafMetadataPosition::Single, true, 0),
             step(
                 "+ replicated metadata",
                 LeafMetadataPosition::Replicated,
                 true,
+                0,
             ),
-            ChimeContender::missing(
+            step(
                 "+ speculative reads",
-                "the pool's ROLEX has no hotspot buffer",
+                LeafMetadataPosition::Replicated,
+                true,
+                sizes.hotspot_bytes,
             ),
         ]
     }
@@ -442,7 +446,11 @@ impl ChimeContender {
 
     /// Returns true if its clients look up the last known position of a key.
     pub(super) fn speculates(&self) -> bool {
-        matches!(&self.index, ContenderIndex::Tree(options) if options.hotspot_bytes > 0)
+        match &self.index {
+            ContenderIndex::Tree(options) => options.hotspot_bytes > 0,
+            ContenderIndex::Rolex(options) => options.hotspot_bytes > 0,
+            ContenderIndex::Smart(_) | ContenderIndex::Missing(_) => false,
+        }
     }
 
     /// Sets the number of slots of a neighborhood.

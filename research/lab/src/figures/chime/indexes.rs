@@ -174,6 +174,7 @@ impl PoolIndexSystem for rolex::RolexOptions {
     fn tree(&self) -> String {
         let tree = rolex::RolexOptions {
             cache_bytes: 0,
+            hotspot_bytes: 0,
             ..self.clone()
         };
         format!("{tree:?}")
@@ -187,8 +188,8 @@ impl PoolIndexSystem for rolex::RolexOptions {
         node.cache_bytes()
     }
 
-    fn guesses(_: &rolex::RolexComputeNode) -> Option<[u64; 2]> {
-        None
+    fn guesses(node: &rolex::RolexComputeNode) -> Option<[u64; 2]> {
+        Some(node.guesses())
     }
 
     fn learn_from(node: &rolex::RolexComputeNode, other: &rolex::RolexComputeNode) {

@@ -78,6 +78,8 @@ impl SharedRolexIndex {
             geometry: Geometry::new(shape).expect("sizes"),
             leaves,
             error: 1,
+            // Arrays ignore it.
+            hotspot_bytes: 1 << 12,
             delegates_reads: true,
             combines_writes: true,
             ..rolex::RolexOptions::default()
