@@ -12,7 +12,7 @@ use nearfield_pool::chime;
 use nearfield_pool::layout::{
     Arrangement, Geometry, LeafMetadataPosition, PoolIndexShape, Validation,
 };
-use nearfield_pool_rivals::{rolex, smart};
+use nearfield_pool_rivals::{marlin, rolex, smart};
 
 /// Names that claims refer to, too.
 pub(super) const CHIME: &str = "chime";
@@ -21,6 +21,7 @@ pub(super) const ROLEX: &str = "rolex";
 pub(super) const SMART: &str = "smart";
 pub(super) const SMART_OPT: &str = "smart-opt";
 pub(super) const SMART_RCU: &str = "smart-rcu";
+pub(super) const MARLIN: &str = "marlin";
 pub(super) const NEARFIELD: &str = "nearfield";
 pub(super) const NEARFIELD_TUNED: &str = "nearfield, tuned";
 pub(super) const CHIME_TUNED: &str = "chime, tuned";
@@ -48,8 +49,7 @@ pub(super) enum ContenderIndex {
     Tree(chime::ChimeOptions),
     Smart(smart::SmartOptions),
     Rolex(rolex::RolexOptions),
-    /// An index that is missing, with the reason.
-    Missing(&'static str),
+    Marlin(marlin::MarlinOptions),
 }
 
 /// The limit of a cache without a limit: more than there is memory, and far from overflow.
@@ -120,16 +120,6 @@ impl ChimeContender {
             name,
             index: ContenderIndex::Tree(options),
             cache_bytes: sizes.cache_bytes,
-            values_outside: false,
-            packed_percent: None,
-        }
-    }
-
-    fn missing(name: &'static str, reason: &'static str) -> ChimeContender {
-        ChimeContender {
-            name,
-            index: ContenderIndex::Missing(reason),
-            cache_bytes: None,
             values_outside: false,
             packed_percent: None,
         }
@@ -242,6 +232,27 @@ impl ChimeContender {
             options.update = smart::SmartUpdate::Copy;
         }
         contender
+    }
+
+    /// Creates Marlin, whose values are in blocks.
+    pub(super) fn marlin(sizes: &ContenderSizes) -> ChimeContender {
+        let options = marlin::MarlinOptions {
+            key_bytes: sizes.key_bytes,
+            value_bytes: sizes.value_bytes,
+            cache_bytes: sizes.cache_bytes.unwrap_or(UNLIMITED),
+            inner: chime::ChimeOptions::chime(),
+            // Its rivals do so, too.
+            delegates_reads: true,
+            combines_writes: true,
+            ..marlin::MarlinOptions::default()
+        };
+        ChimeContender {
+            name: MARLIN,
+            index: ContenderIndex::Marlin(options),
+            cache_bytes: sizes.cache_bytes,
+            values_outside: false,
+            packed_percent: None,
+        }
     }
 
     /// Creates SMART with an unlimited cache.
@@ -380,7 +391,10 @@ impl ChimeContender {
     /// Returns the indexes for values of any length: with values stored outside their leaves, or
     /// with leaves that are replaced.
     pub(super) fn of_variable_length(sizes: &ContenderSizes) -> Vec<ChimeContender> {
-        let smart_rcu = ChimeContender::smart_rcu(sizes);
+        let of_any_length = [
+            ChimeContender::smart_rcu(sizes),
+            ChimeContender::marlin(sizes),
+        ];
         let sizes = ContenderSizes {
             // The index itself has pointers as values.
             value_bytes: POINTER_BYTES,
@@ -391,17 +405,14 @@ impl ChimeContender {
             values_outside: true,
             ..contender
         };
-        vec![
+        let mut contenders = vec![
             outside("chime-indirect", ChimeContender::chime(&sizes)),
             outside("nearfield-indirect", ChimeContender::ours(&sizes)),
             outside("sherman-indirect", ChimeContender::sherman(&sizes)),
             outside("rolex-indirect", ChimeContender::rolex(&sizes)),
-            smart_rcu,
-            ChimeContender::missing(
-                "marlin",
-                "the pool has none; Sherman with values outside its leaves is the nearest",
-            ),
-        ]
+        ];
+        contenders.extend(of_any_length);
+        contenders
     }
 
     /// Sets the number of entries of a leaf.
@@ -421,8 +432,9 @@ impl ChimeContender {
                 // As in the artifact: predictions may be wrong by a leaf.
                 options.error = span as u32;
             }
+            ContenderIndex::Marlin(options) => options.leaf_span = span,
             // Leaves of SMART have one entry.
-            ContenderIndex::Smart(_) | ContenderIndex::Missing(_) => {}
+            ContenderIndex::Smart(_) => {}
         }
         self
     }
@@ -449,7 +461,7 @@ impl ChimeContender {
         match &self.index {
             ContenderIndex::Tree(options) => options.hotspot_bytes > 0,
             ContenderIndex::Rolex(options) => options.hotspot_bytes > 0,
-            ContenderIndex::Smart(_) | ContenderIndex::Missing(_) => false,
+            ContenderIndex::Smart(_) | ContenderIndex::Marlin(_) => false,
         }
     }
 
@@ -462,14 +474,6 @@ impl ChimeContender {
         self
     }
 
-    /// Returns the reason why the index is missing, if it is.
-    pub(super) fn is_missing(&self) -> Option<&'static str> {
-        match self.index {
-            ContenderIndex::Missing(reason) => Some(reason),
-            _ => None,
-        }
-    }
-
     /// Returns true if it cannot grow to many times its loaded size, as ROLEX, which is trained
     /// once.
     pub(super) fn cannot_load(&self) -> bool {
@@ -479,7 +483,7 @@ impl ChimeContender {
     /// Loads it and runs phases; calls `report` with each outcome as soon as it is known.
     ///
     /// # Errors
-    /// As [`SimulatedIndex::run`], or that the contender is missing.
+    /// As [`SimulatedIndex::run`].
     pub(super) fn perform(
         &self,
         setup: &ChimeSetup,
@@ -517,7 +521,9 @@ impl ChimeContender {
             ContenderIndex::Rolex(options) => {
                 perform(options, setup, phases, interrupt, results, report)
             }
-            ContenderIndex::Missing(reason) => Err(PointError::Missing((*reason).to_owned())),
+            ContenderIndex::Marlin(options) => {
+                perform(options, setup, phases, interrupt, results, report)
+            }
         }
     }
 }
@@ -564,7 +570,6 @@ mod tests {
             };
             let setup = ChimeSetup::of_paper(&scale, &sizes);
             let outside = ChimeContender::of_variable_length(&sizes).into_iter();
-            let outside = outside.filter(|contender| contender.is_missing().is_none());
             let attached = [ChimeContender::ours_attached(&sizes)];
             let all = outside.chain(attached);
             for contender in all.chain(ChimeContender::of_workloads(&sizes)) {
@@ -580,6 +585,6 @@ mod tests {
                 repeated += 1;
             }
         }
-        assert_eq!((images.len(), repeated), (14, 37));
+        assert_eq!((images.len(), repeated), (15, 39));
     }
 }

@@ -3,7 +3,7 @@
 
 mod kinds;
 
-use self::kinds::{SharedRolexIndex, SharedSmartIndex};
+use self::kinds::{SharedMarlinIndex, SharedRolexIndex, SharedSmartIndex};
 use nearfield_fabric_testkit::shared_node::{
     SharedNodeFactory, check_sharing, few_keys, is_fault_found, many_keys, one_key,
 };
@@ -17,6 +17,14 @@ fn smart_is_linearizable() {
         check(300, &one_key(), &system);
         check(30, &many_keys(), &system);
     }
+}
+
+#[test]
+fn marlin_is_linearizable() {
+    let system = SharedNodeFactory::new(SharedMarlinIndex::sharing());
+    check(60, &few_keys(), &system);
+    check(150, &one_key(), &system);
+    check(20, &many_keys(), &system);
 }
 
 #[test]
