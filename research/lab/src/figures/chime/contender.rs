@@ -20,6 +20,7 @@ pub(super) const SHERMAN: &str = "sherman";
 pub(super) const ROLEX: &str = "rolex";
 pub(super) const SMART: &str = "smart";
 pub(super) const SMART_OPT: &str = "smart-opt";
+pub(super) const CHIME_INDIRECT: &str = "chime-indirect";
 pub(super) const SMART_RCU: &str = "smart-rcu";
 pub(super) const MARLIN: &str = "marlin";
 pub(super) const NEARFIELD: &str = "nearfield";
@@ -406,7 +407,7 @@ impl ChimeContender {
             ..contender
         };
         let mut contenders = vec![
-            outside("chime-indirect", ChimeContender::chime(&sizes)),
+            outside(CHIME_INDIRECT, ChimeContender::chime(&sizes)),
             outside("nearfield-indirect", ChimeContender::ours(&sizes)),
             outside("sherman-indirect", ChimeContender::sherman(&sizes)),
             outside("rolex-indirect", ChimeContender::rolex(&sizes)),
