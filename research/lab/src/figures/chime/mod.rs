@@ -16,6 +16,7 @@ mod contender;
 mod factors;
 mod hashing;
 mod head;
+mod in_flight;
 mod indexes;
 mod indirect;
 mod keys;
@@ -55,7 +56,7 @@ impl ScaledPaper for ChimeScale {
 
     fn allowed(&self) -> &'static str {
         "3a to 3d, 4a to 4c, 12, 13, 14, 15a, 15b, 16, 17, 18a to 18f, 19a to 19c, cxl, tuning, \
-         sensitivity; 3 for 3a to 3d and so on"
+         sensitivity, in-flight; 3 for 3a to 3d and so on"
     }
 
     fn networks(&self) -> Vec<NetworkModel> {
@@ -72,7 +73,7 @@ impl ScaledPaper for ChimeScale {
     }
 }
 
-/// All figures, in the order of the paper; the last three are not in it.
+/// All figures, in the order of the paper; the last four are not in it.
 const FIGURES: &[Figure] = figures! {
     "3a" cache::amplification => "bytes read for an entry, and size of the cache";
     "3b" throughput::narrow_link => "reads with a narrow link at the memory node";
@@ -100,4 +101,5 @@ const FIGURES: &[Figure] = figures! {
     "cxl" throughput::cxl => "memory that is attached by CXL";
     "tuning" tuning::jobs => "sizes of leaves within the budget of caches";
     "sensitivity" constants::jobs => "influence of the constants of the network model";
+    "in-flight" in_flight::jobs => "reads by the number in flight, with adapters and without";
 };
