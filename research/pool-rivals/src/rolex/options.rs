@@ -41,7 +41,7 @@ pub struct RolexOptions {
     /// The budget of a compute node in bytes. Models and hotspots are always kept; the rest is for
     /// addresses of synonym leaves.
     pub cache_bytes: usize,
-    /// Bytes of the budget for the last known slots of keys, by which a get reads one entry
+    /// Bytes of the budget for the last known slots of keys, by which clients read one entry
     /// (speculative reads: CHIME); 0 for none. Arrays have none.
     pub hotspot_bytes: usize,
     /// True if one client of a compute node reads a key for all clients that want it (read

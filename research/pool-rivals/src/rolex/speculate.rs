@@ -10,6 +10,14 @@ use super::hopscotch::neighborhood;
 use super::options::Hopscotch;
 use nearfield_fabric::{ClientProcessorWork, Endpoint, GlobalAddress};
 use nearfield_pool::PoolError;
+use nearfield_pool::layout::PoolLeaf;
+
+/// The former slot of a key, where it may still be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RolexGuess {
+    pub leaf: GlobalAddress,
+    pub slot: usize,
+}
 
 impl<E: Endpoint> Rolex<E> {
     /// Reads the entry in which a key was often found, if there is one, and returns its value if it
@@ -19,6 +27,21 @@ impl<E: Endpoint> Rolex<E> {
         hopscotch: &Hopscotch,
         key: &[u8],
     ) -> Result<Option<Vec<u8>>, PoolError> {
+        let Some(guess) = self.hopscotch_guess(hopscotch, key, true).await? else {
+            return Ok(None);
+        };
+        let leaf = self.hopscotch_check(hopscotch, guess, key).await?;
+        Ok(leaf.map(|leaf| leaf.value(guess.slot).to_vec()))
+    }
+
+    /// Returns the leaf and the slot in which a key was found before, if there is one. Synonyms
+    /// count only `with_synonyms`.
+    pub(super) async fn hopscotch_guess(
+        &self,
+        hopscotch: &Hopscotch,
+        key: &[u8],
+        with_synonyms: bool,
+    ) -> Result<Option<RolexGuess>, PoolError> {
         let hotspots = &self.node.hotspots;
         if hotspots.bytes() == 0 {
             return Ok(None);
@@ -35,32 +58,37 @@ impl<E: Endpoint> Rolex<E> {
         let may_be = |slot: u16| near.contains(usize::from(slot));
         let mut addresses: Vec<GlobalAddress> =
             candidates.map(|leaf| table.address(leaf)).collect();
-        if let Some((_, synonyms)) = &known {
+        if let Some((_, synonyms)) = &known
+            && with_synonyms
+        {
             addresses.extend(synonyms.iter());
         }
-        let guess = addresses.into_iter().find_map(|address| {
-            let slot = hotspots.guess(address.to_bits(), may_be, tag(key))?;
-            Some((address, slot))
-        });
-        let Some((address, slot)) = guess else {
-            return Ok(None);
-        };
-        let segments = hopscotch.layout.single_entry(usize::from(slot));
-        let leaves = self
-            .read_segments(hopscotch, &[(address, segments)])
+        Ok(addresses.into_iter().find_map(|leaf| {
+            let slot = hotspots.guess(leaf.to_bits(), may_be, tag(key))?;
+            let slot = usize::from(slot);
+            Some(RolexGuess { leaf, slot })
+        }))
+    }
+
+    /// Reads the entry of a guess, and returns it if it has the key.
+    pub(super) async fn hopscotch_check(
+        &self,
+        hopscotch: &Hopscotch,
+        guess: RolexGuess,
+        key: &[u8],
+    ) -> Result<Option<PoolLeaf>, PoolError> {
+        let segments = hopscotch.layout.single_entry(guess.slot);
+        let mut leaves = self
+            .read_segments(hopscotch, &[(guess.leaf, segments)])
             .await?;
-        let read = leaves.first();
-        let found = read.filter(|leaf| leaf.key(usize::from(slot)) == Some(key));
-        match found {
-            Some(leaf) => {
-                hotspots.confirm(address.to_bits(), slot, tag(key));
-                Ok(Some(leaf.value(usize::from(slot)).to_vec()))
-            }
-            None => {
-                hotspots.forget(address.to_bits(), slot, tag(key));
-                Ok(None)
-            }
+        let leaf = leaves.pop();
+        let leaf = leaf.filter(|leaf| leaf.key(guess.slot) == Some(key));
+        let (bits, slot, hotspots) = (guess.leaf.to_bits(), guess.slot, &self.node.hotspots);
+        match &leaf {
+            Some(_) => hotspots.confirm(bits, slot as u16, tag(key)),
+            None => hotspots.forget(bits, slot as u16, tag(key)),
         }
+        Ok(leaf)
     }
 
     /// Notes the leaf and the slot of a key that was found without a guess.

@@ -357,6 +357,19 @@ fn a_right_guess_reads_one_entry() {
         assert_eq!(right, alone);
         // Two keys of a neighborhood may have the same tag.
         assert!(right * 100 > sampled.len() as u64 * 98);
+        // An update takes the lock, reads the entry, and writes it.
+        let mut short = 0;
+        for key in &sampled {
+            let before = client.update(&key.to_be_bytes(), &[1; 8]).await;
+            assert_eq!(before, Ok(Some(vec![1; 8])));
+            let cost = client.endpoint().take();
+            let is_alone = cost.reads.len() == 1 && lengths.contains(&cost.read_bytes);
+            short += u64::from(is_alone && (cost.round_trips, cost.atomics) == (3, 1));
+        }
+        println!("{short} of {} updates read one entry", sampled.len());
+        // A few keys were loaded into synonyms, whose lock is another leaf's.
+        assert!(short * 100 > sampled.len() as u64 * 80);
+        let [right, _] = client.compute_node().guesses();
         // A guess is wrong once, after its key was removed.
         let key = sampled[100].to_be_bytes();
         other.remove(&key).await.expect("a node");
