@@ -16,6 +16,7 @@ mod contender;
 mod factors;
 mod hashing;
 mod head;
+mod in_flight;
 mod indexes;
 mod indirect;
 mod keys;
@@ -56,7 +57,7 @@ impl ScaledPaper for ChimeScale {
 
     fn allowed(&self) -> &'static str {
         "3a to 3d, 4a to 4c, 12, 13, 14, 15a, 15b, 16, 17, 18a to 18f, 19a to 19c, cxl, keys, \
-         tuning, sensitivity; 3 for 3a to 3d and so on"
+         tuning, sensitivity, in-flight; 3 for 3a to 3d and so on"
     }
 
     fn networks(&self) -> Vec<NetworkModel> {
@@ -102,4 +103,5 @@ const FIGURES: &[Figure] = figures! {
     "keys" sensitivity::key_lengths => "length of the longest key";
     "tuning" tuning::jobs => "sizes of leaves within the budget of caches";
     "sensitivity" constants::jobs => "influence of the constants of the network model";
+    "in-flight" in_flight::jobs => "reads by the number in flight, with adapters and without";
 };

@@ -175,7 +175,6 @@ impl FigureJob {
     ) -> FigureJob {
         let scale = scale.clone();
         let (bytes, phases) = (setup.pool_bytes, points.len());
-        let missing = contender.is_missing();
         let name = contender.name;
         let job = FigureJob::new(figure, name, phases, move |run| {
             let phases: Vec<ChimePhase> = points.iter().map(|point| point.phase.clone()).collect();
@@ -189,11 +188,7 @@ impl FigureJob {
                 run.end_phase();
             })
         });
-        FigureJob {
-            bytes,
-            missing: missing.map(str::to_owned),
-            ..job
-        }
+        FigureJob { bytes, ..job }
     }
 }
 
