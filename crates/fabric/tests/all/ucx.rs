@@ -788,16 +788,21 @@ fn all_of_this_holds_over_chosen_transports() {
         [("UCX_TLS", "tcp,self,sm"), ("UCX_MM_ERROR_HANDLING", "y")],
         [("UCX_TLS", "tcp,self"), ("NEARFIELD_UCX_ONE_SIDED", "y")],
     ];
-    for environment in chosen {
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command.arg("ucx::").env(AGAIN, "1").envs(environment);
-        let (output, is_killed) = output_within(&mut command, 5 * LONG);
-        // If UCX ends a process, it prints the reason to standard error. The program prints which
-        // tests take more than a minute.
-        let [text, errors] =
-            [&output.stdout, &output.stderr].map(|all| String::from_utf8_lossy(all));
-        let success = output.status.success();
-        let ended = if is_killed { "hangs" } else { "fails" };
-        assert!(success, "{environment:?} {ended}:\n{text}\n{errors}");
-    }
+    // They wait for timeouts most of the time.
+    std::thread::scope(|scope| {
+        for environment in chosen {
+            scope.spawn(move || {
+                let mut command = Command::new(std::env::current_exe().expect("this program"));
+                command.arg("ucx::").env(AGAIN, "1").envs(environment);
+                let (output, is_killed) = output_within(&mut command, 5 * LONG);
+                // If UCX ends a process, it prints the reason to standard error. The program prints
+                // which tests take more than a minute.
+                let [text, errors] =
+                    [&output.stdout, &output.stderr].map(|all| String::from_utf8_lossy(all));
+                let success = output.status.success();
+                let ended = if is_killed { "hangs" } else { "fails" };
+                assert!(success, "{environment:?} {ended}:\n{text}\n{errors}");
+            });
+        }
+    });
 }

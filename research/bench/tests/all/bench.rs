@@ -77,7 +77,7 @@ fn a_sweep_fills_the_reports() {
     let folder = BenchTestFolder::new("sweep");
     let (report, page) = (folder.file("report.json"), folder.file("page.html"));
     let flags = [
-        "--count", "2k", "--mix", "C,E,load", "--batch", "1,64", "--json", &report,
+        "--count", "2k", "--mix", "C,E,load", "--batch", "64", "--json", &report,
     ];
     let all = "nearfield,nearfield-operation-centric,btreemap,brie-tree,congee,blart,ferntree,\
                indexset,masstree,scc,crossbeam-skiplist,papaya,\
@@ -97,8 +97,8 @@ fn a_sweep_fills_the_reports() {
     let report = json(&report);
     assert_eq!(report["complete"], true);
     assert_eq!(report["failed"], Value::Array(Vec::new()), "{text}");
-    // Thirteen contestants; two have no scans; gets have a limit. Twice, for two sizes of a batch.
-    assert_eq!(peers(&report["rows"]).len(), 2 * (14 + 11 + 13), "{text}");
+    // Thirteen contestants; two have no scans; gets have a limit.
+    assert_eq!(peers(&report["rows"]).len(), 14 + 11 + 13, "{text}");
     assert!(text.contains("Nearfield executes "), "{text}");
     for row in report["rows"].as_array().expect("an array") {
         assert!(row["rate_mops"].as_f64().expect("a number") > 0.0);
@@ -117,33 +117,38 @@ fn a_sweep_fills_the_reports() {
 }
 
 #[test]
-fn contestants_that_cannot_share_are_skipped_for_two_threads() {
-    let folder = BenchTestFolder::new("threads");
+fn each_size_of_a_batch_has_rows() {
+    let folder = BenchTestFolder::new("batches");
     let report = folder.file("report.json");
-    let peers_flag = "congee,blart,ferntree,masstree,scc,crossbeam-skiplist,papaya,dashmap";
-    let flags = [
-        "--count",
-        "5k",
-        "--mix",
-        "A,F,D",
-        "--threads",
-        "2",
-        "--peers",
-        peers_flag,
-    ];
+    let flags = ["--count", "2k", "--batch", "1,64", "--peers", "btreemap"];
     let done = command("bench", &flags)
         .args(["--json", &report])
         .output()
         .expect("it starts");
     let report = json(&report);
-    assert_eq!(
-        report["failed"],
-        Value::Array(Vec::new()),
-        "{}",
-        stdout(&done)
-    );
-    assert_eq!(peers(&report["skipped"]), ["blart"; 3]);
-    assert_eq!(peers(&report["rows"]).len(), 3 * 8);
+    assert_eq!(report["complete"], true, "{}", stdout(&done));
+    let rows = ["nearfield", "btreemap", "limit"].repeat(2);
+    assert_eq!(peers(&report["rows"]), rows);
+}
+
+#[test]
+fn contestants_that_cannot_share_are_skipped_for_two_threads() {
+    let all = "congee,blart,ferntree,masstree,scc,crossbeam-skiplist,papaya,dashmap";
+    for (mixes, contestants, count) in [("A", all, 8), ("F,D", "congee,blart,scc", 2 * 3)] {
+        let folder = BenchTestFolder::new("threads");
+        let report = folder.file("report.json");
+        let flags = ["--count", "5k", "--threads", "2", "--mix", mixes];
+        let done = command("bench", &flags)
+            .args(["--peers", contestants, "--json", &report])
+            .output()
+            .expect("it starts");
+        let report = json(&report);
+        let failed = &report["failed"];
+        assert_eq!(*failed, Value::Array(Vec::new()), "{}", stdout(&done));
+        let skipped = vec!["blart"; mixes.split(',').count()];
+        assert_eq!(peers(&report["skipped"]), skipped);
+        assert_eq!(peers(&report["rows"]).len(), count, "{mixes}");
+    }
 }
 
 #[test]
