@@ -2,7 +2,7 @@
 //! repeated request does not store again.
 
 use crate::node::Tenant;
-use crate::wire::{OBJECT_BYTES_MAX, OffloadMessage, ProcessAddress};
+use crate::wire::{MessageFragment, OBJECT_BYTES_MAX, OffloadMessage, ProcessAddress};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
@@ -102,18 +102,19 @@ impl SentReplies {
             }
             caller.works = kept;
         }
-        if request.counter < caller.settled {
-            return ReplyProgress::Outdated;
-        }
-        match caller.works.get(&request.counter) {
-            Some(work) if request.visit <= work.visit => match &work.sent {
-                Some(SentReply::Whole(datagram)) => ReplyProgress::Done(datagram),
-                Some(SentReply::Parts(parts)) => ReplyProgress::DoneInParts(parts),
-                // The reply is on its way as soon as the work is done, so the repeat needs none.
-                None => ReplyProgress::UnderWay,
-            },
-            _ => ReplyProgress::New,
-        }
+        caller.progress(request.counter, request.visit)
+    }
+
+    /// Looks up the work of a request of which a part has arrived.
+    pub fn find_part(&mut self, now: Duration, part: &MessageFragment) -> ReplyProgress<'_> {
+        let Some(callers) = self.tenants.get_mut(&part.tenant) else {
+            return ReplyProgress::New;
+        };
+        let Some(caller) = callers.callers.get_mut(&part.caller) else {
+            return ReplyProgress::New;
+        };
+        caller.heard = now;
+        caller.progress(part.counter, part.visit)
     }
 
     /// Notes that new work begins. Returns false if there is no room to remember it.
@@ -136,7 +137,8 @@ impl SentReplies {
         let work = ReplyRecord {
             visit: request.visit,
             sent: None,
-            // Objects are long: several pieces of work would exceed the room together.
+            // Objects are long: several pieces of work would exceed the room together. The message
+            // after the work may carry the object of the request to another node.
             reserved: request.object.map_or(0, |_| OBJECT_BYTES_MAX),
         };
         callers.bytes += work.bytes();
@@ -174,6 +176,24 @@ impl SentReplies {
     }
 }
 
+impl CallerReplies {
+    /// Returns the state of a piece of work.
+    fn progress(&self, counter: u64, visit: u32) -> ReplyProgress<'_> {
+        if counter < self.settled {
+            return ReplyProgress::Outdated;
+        }
+        match self.works.get(&counter) {
+            Some(work) if visit <= work.visit => match &work.sent {
+                Some(SentReply::Whole(datagram)) => ReplyProgress::Done(datagram),
+                Some(SentReply::Parts(parts)) => ReplyProgress::DoneInParts(parts),
+                // The reply is on its way as soon as the work is done, so the repeat needs none.
+                None => ReplyProgress::UnderWay,
+            },
+            _ => ReplyProgress::New,
+        }
+    }
+}
+
 impl Callers {
     fn forget_silent(&mut self, now: Duration) {
         let bytes = &mut self.bytes;
@@ -203,7 +223,7 @@ mod tests {
     use super::*;
     use crate::program::ProgramHash;
     use crate::traversal::TraversalStatus;
-    use crate::wire::{AnswerObject, OffloadMessageKind};
+    use crate::wire::{OffloadMessageKind, RequestObject};
 
     const NOW: Duration = Duration::from_secs(1000);
 
@@ -225,6 +245,7 @@ mod tests {
             left: 0,
             program: ProgramHash([0; 16]),
             scratchpad: Vec::new(),
+            carried: Vec::new(),
             body: Vec::new(),
         }
     }
@@ -261,7 +282,7 @@ mod tests {
     fn work_for_an_object_reserves_its_room() {
         let mut replies = SentReplies::default();
         let of = |counter| OffloadMessage {
-            object: Some(AnswerObject {
+            object: Some(RequestObject {
                 address: 0,
                 length: 1,
                 is_next: false,

@@ -15,7 +15,8 @@ use nearfield_offload::traversal::{
     TraversalStatus,
 };
 use nearfield_offload::wire::{
-    Announcement, AuthenticationKey, OffloadMessage, OffloadMessageKind, ProcessAddress,
+    Announcement, AuthenticationKey, MessageFragment, OffloadMessage, OffloadMessageKind,
+    ProcessAddress, RequestObject,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -60,6 +61,7 @@ fn counting_request() -> OffloadMessage {
         left: 10,
         program: program.hash(),
         scratchpad: vec![0; 8],
+        carried: Vec::new(),
         body: program.encode(),
     }
 }
@@ -359,6 +361,90 @@ fn refusals_have_their_status() {
     );
 }
 
+/// A request in parts that have correct tags, of a caller that does not keep to the format, is
+/// neither executed nor mixed with another request.
+#[test]
+fn hostile_parts_of_requests_have_no_effect() {
+    let words = words(1);
+    let rack = rack(&words);
+    let other = Tenant(9);
+    let other_key = AuthenticationKey([9; 32]);
+    let mut known = keys();
+    known.insert(other, other_key);
+    let mut node = OffloadNode::new(&rack.nodes()[0], known, settings());
+    let request = OffloadMessage {
+        // The program has ended at another node, so that only the object is left.
+        object: Some(RequestObject {
+            address: 1,
+            length: 0,
+            is_next: true,
+        }),
+        scratchpad: [0, start(0) + 4096].map(u64::to_le_bytes).concat(),
+        carried: vec![7; 5000],
+        body: Vec::new(),
+        ..counting_request()
+    };
+    let mut send = |datagram: &[u8]| {
+        let mut out = Vec::new();
+        node.receive(Duration::ZERO, SWITCH, datagram, &mut out);
+        let counters = node.counters();
+        (
+            out.len(),
+            counters.works,
+            counters.malformed,
+            counters.foreign,
+        )
+    };
+    let parts = request.encode_in_parts(&KEY, 1472);
+    let decode = |datagram: &[u8], key| MessageFragment::decode(datagram, |_| Some(key)).unwrap();
+    // Never complete: the last part is missing, and the others come again and again.
+    for _ in 0..100 {
+        for part in &parts[1..] {
+            assert_eq!(send(part), (0, 0, 0, 0));
+        }
+    }
+    // The missing part comes from another tenant, by whose key it is sealed.
+    let mut first = decode(&parts[0], KEY);
+    first.tenant = other;
+    assert_eq!(send(&first.encode(&other_key)), (0, 0, 0, 0));
+    // It is sealed by a wrong key, and overlaps others.
+    assert_eq!(
+        send(&decode(&parts[0], KEY).encode(&other_key)),
+        (0, 0, 0, 1)
+    );
+    let mut overlapping = decode(&parts[1], KEY);
+    overlapping.position -= 8;
+    assert_eq!(send(&overlapping.encode(&KEY)), (0, 0, 1, 1));
+    // All parts are of one tenant, but the message in them is of another.
+    for part in &parts {
+        let mut part = decode(part, KEY);
+        part.tenant = other;
+        assert_eq!(send(&part.encode(&other_key)).0, 0);
+    }
+    let mut word = [0; 8];
+    rack.load(start(0) + 4096, &mut word).unwrap();
+    assert_eq!(word, [0; 8]);
+    // Too many: those that have been incomplete for longest make room.
+    for counter in 0..2000 {
+        let mut part = decode(&parts[1], KEY);
+        part.counter = 1000 + counter;
+        assert_eq!(send(&part.encode(&KEY)).0, 0);
+    }
+    // The right parts have the effect, even so.
+    let sent: usize = parts.iter().map(|part| send(part).0).sum();
+    assert_eq!(sent, 1);
+    rack.load(start(0) + 4096, &mut word).unwrap();
+    assert_eq!(word, [7; 8]);
+    // As a repeat they only get the reply again, one for the first part.
+    rack.store(start(0) + 4096, &[8; 8]).unwrap();
+    for (number, part) in parts.iter().enumerate() {
+        let (sent, works, ..) = send(part);
+        assert_eq!((sent, works), (usize::from(number == 0), 1), "{number}");
+    }
+    rack.load(start(0) + 4096, &mut word).unwrap();
+    assert_eq!(word, [8; 8]);
+}
+
 #[test]
 fn a_switch_serves_its_nodes_and_no_strangers() {
     const RACK: AuthenticationKey = AuthenticationKey([1; 32]);
@@ -405,6 +491,30 @@ fn a_switch_serves_its_nodes_and_no_strangers() {
         assert_eq!(message(kind, address, from), to, "{kind:?} from {from:?}");
     }
     assert_eq!(switch.counters().dropped, 2);
+    // Parts go where their messages go.
+    let carried = OffloadMessage {
+        object: Some(RequestObject {
+            address: 0,
+            length: 0,
+            is_next: false,
+        }),
+        carried: vec![7; 5000],
+        caller,
+        ..counting_request()
+    };
+    let mut parts = carried.encode_in_parts(&KEY, 1472);
+    assert!(parts.len() > 3);
+    for part in &mut parts {
+        assert_eq!(switch.receive(caller, part), Some(node));
+    }
+    let nowhere = OffloadMessage {
+        address: start(1),
+        ..carried
+    };
+    for mut part in nowhere.encode_in_parts(&KEY, 1472) {
+        assert_eq!(switch.receive(caller, &mut part), Some(caller));
+        assert_eq!(switch.receive(stranger, &mut part), None);
+    }
     for length in 0..200 {
         switch.receive(stranger, &mut vec![0xff; length]);
     }
