@@ -18,6 +18,7 @@ use crate::report::{NumberOrigin, ReportRow};
 use nearfield_offload::net::udp;
 use nearfield_offload::node::{LocalMemory, RackMemory, TenantMemory};
 use nearfield_offload::structures::NodeArena;
+use nearfield_offload::wire::DATAGRAM_BYTES_MAX;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -115,6 +116,8 @@ impl CallerMachine {
             DeploymentKind::Programs | DeploymentKind::Returning => Box::new(ProgramDeployment {
                 runner: udp::OffloadClient::new(site.programs, TENANT, KEY, |settings| {
                     settings.returns_to_caller = kind == DeploymentKind::Returning;
+                    // The loopback interface carries long datagrams, as for the nodes' answers.
+                    settings.datagram_bytes = DATAGRAM_BYTES_MAX;
                 })?,
                 servers,
                 reserve,
