@@ -263,6 +263,26 @@ mod tests {
         for other in [request(2, 5, 10, 0, 10), request(1, 6, 10, 0, 10)] {
             assert_eq!(replies.find(NOW, &other), ReplyProgress::New);
         }
+        let part = |counter, visit| MessageFragment {
+            kind: OffloadMessageKind::Request,
+            hops: 0,
+            caller: first.caller,
+            counter,
+            digest: 0,
+            tenant: first.tenant,
+            visit,
+            address: 0,
+            message_bytes: 2,
+            part_bytes: 1,
+            position: 0,
+            part: vec![0],
+        };
+        assert_eq!(
+            replies.find_part(NOW, &part(10, 0)),
+            ReplyProgress::Done(&[1])
+        );
+        assert_eq!(replies.find_part(NOW, &part(10, 1)), ReplyProgress::New);
+        assert_eq!(replies.find_part(NOW, &part(9, 0)), ReplyProgress::Outdated);
         // The traversal returns to this node. So the first message has arrived, and the second is
         // repeated.
         let back = request(1, 5, 10, 2, 10);
