@@ -30,7 +30,12 @@ fn ranges(nodes: u64) -> Vec<Vec<std::ops::Range<u64>>> {
 fn accelerators(nodes: u64) -> Vec<PulseAccelerator<Work>> {
     let new = |ranges: &Vec<std::ops::Range<u64>>| {
         let table = table(&ranges[0]);
-        PulseAccelerator::new(pulse::PulseParameters::PAPER, PulseDesign::PROTOTYPE, table).unwrap()
+        // Without banks, whose refresh would delay some requests and not others.
+        let parameters = pulse::PulseParameters {
+            memory: pulse::PulseMemoryModel::Channels,
+            ..pulse::PulseParameters::PAPER
+        };
+        PulseAccelerator::new(parameters, PulseDesign::PROTOTYPE, table).unwrap()
     };
     ranges(nodes).iter().map(new).collect()
 }
