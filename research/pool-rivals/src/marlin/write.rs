@@ -23,13 +23,15 @@ impl<E: Endpoint> Marlin<E> {
             let found = self.find(&place.leaf, key).await?;
             let before = found.as_ref().and_then(MarlinMatch::live);
             let before = before.map(<[u8]>::to_vec);
+            if before.is_none() && !leader.write().inserts() {
+                leader.reopen();
+                return Ok(None);
+            }
             // The slot to swap, and its content.
             let (number, slot) = match &found {
                 Some(found) => (found.number, found.slot),
                 None => match place.leaf.first_unused() {
                     Some(number) => (number, place.leaf.slots[number]),
-                    // An update of an absent key needs no room.
-                    None if !leader.write().inserts() => (0, MarlinSlot::default()),
                     None => {
                         self.divide(&place).await?;
                         limit.check(self.endpoint(), place.address)?;
@@ -43,9 +45,8 @@ impl<E: Endpoint> Marlin<E> {
                 limit.check(self.endpoint(), place.address)?;
                 continue;
             }
-            let Some(value) = leader.close(before.as_deref()) else {
-                return Ok(None);
-            };
+            // An insert, or an update of an existing key, writes in any case.
+            let value = leader.close(before.as_deref()).unwrap_or_default();
             let block = match spare.take() {
                 Some(block) => block,
                 None => {

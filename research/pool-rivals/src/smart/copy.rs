@@ -11,7 +11,7 @@ use nearfield_pool::coordination::Leader;
 
 impl<E: Endpoint> Smart<E> {
     /// Replaces a leaf that was found by a new one; returns the old value, or `None` if the key was
-    /// removed.
+    /// removed. No write is combined then.
     pub(super) async fn replace_by_copy(
         &self,
         key: &[u8],
@@ -59,6 +59,7 @@ impl<E: Endpoint> Smart<E> {
             let Some(again) = again else {
                 // No other client knows the new leaf, because no try has succeeded.
                 self.memory.leaf_unused(new);
+                leader.reopen();
                 return Ok(None);
             };
             found = again;
