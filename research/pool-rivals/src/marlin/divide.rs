@@ -49,7 +49,7 @@ impl<E: Endpoint> Marlin<E> {
             .endpoint()
             .compare_swap(place.address, 0, record.to_bits());
         if successor.await? == 0 {
-            self.publish_division(low, &division).await?;
+            self.publish_own_division(place, &division).await?;
         }
         Ok(())
     }

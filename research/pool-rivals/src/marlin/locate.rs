@@ -38,8 +38,18 @@ impl<E: Endpoint> Marlin<E> {
 
     /// Reads the leaf to which a key belongs, which was not divided when it was read.
     pub(super) async fn locate(&self, key: &[u8]) -> Result<MarlinPlacedLeaf, PoolError> {
-        let mut known = self.node.leaves.leaves_from(key, 1).pop();
-        // True if the leaf to read comes from the inner nodes.
+        let known = self.node.leaves.leaves_from(key, 1).pop();
+        self.locate_from(key, known).await
+    }
+
+    /// Locates a leaf like [`locate`](Marlin::locate), from a known leaf on. Without one it begins
+    /// with the inner nodes, and publishes all divisions on its way.
+    async fn locate_from(
+        &self,
+        key: &[u8],
+        mut known: Option<GlobalAddress>,
+    ) -> Result<MarlinPlacedLeaf, PoolError> {
+        // True if the inner nodes lead to the leaf to read.
         let mut is_published = false;
         let mut limit = WaitLimit::default();
         loop {
@@ -68,7 +78,6 @@ impl<E: Endpoint> Marlin<E> {
                     Some((bound, right)) if *key >= **bound => *right,
                     _ => division.left,
                 });
-                is_published = false;
             }
             limit.check(self.endpoint(), address)?;
         }
@@ -90,8 +99,24 @@ impl<E: Endpoint> Marlin<E> {
         Ok(())
     }
 
-    /// Makes the inner nodes lead to the leaves that have replaced one.
-    pub(super) async fn publish_division(
+    /// Makes the inner nodes lead to the leaves that have replaced one, which this client has
+    /// divided.
+    pub(super) async fn publish_own_division(
+        &self,
+        place: &MarlinPlacedLeaf,
+        division: &MarlinDivision,
+    ) -> Result<(), PoolError> {
+        let low = &place.leaf.low;
+        if self.look_up(low).await? == place.address {
+            return self.publish_division(low, division).await;
+        }
+        // The client that has made this leaf by a division may have died before it published both
+        // halves. Published without them, this division would hide the other half.
+        self.locate_from(low, None).await.map(drop)
+    }
+
+    /// Makes the inner nodes lead to the leaves that have replaced one, to which they lead.
+    async fn publish_division(
         &self,
         low: &[u8],
         division: &MarlinDivision,

@@ -23,6 +23,8 @@
 //!   once, and one of them succeeds. Nobody waits for a client that dies.
 //! - The bounds of a leaf never change, and a divided leaf leads to those that have replaced it. So
 //!   an outdated route to a leaf costs reads, and no more.
+//! - The inner nodes lead to a leaf only once they lead to the one behind it, too. So a division is
+//!   published after that which has made its leaf, also if the client of the former has died.
 //!
 //! # Differences from the paper
 //!
