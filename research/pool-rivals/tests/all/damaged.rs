@@ -110,7 +110,7 @@ fn rolex_neither_panics_nor_hangs() {
         tables(8, false, single),
         speculating(8),
     ] {
-        check_damage(60, &DamagePlan::default(), |memory| {
+        check_damage(40, &DamagePlan::default(), |memory| {
             use_rolex(memory, &options);
         });
     }
@@ -138,7 +138,7 @@ fn smart_neither_panics_nor_hangs() {
                 update,
                 ..SmartOptions::default()
             };
-            check_damage(60, &DamagePlan::default(), |memory| {
+            check_damage(30, &DamagePlan::default(), |memory| {
                 use_smart(memory, &options, keys);
             });
         }

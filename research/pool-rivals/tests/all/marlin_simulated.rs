@@ -190,12 +190,12 @@ fn operations_are_linearizable_while_leaves_are_divided() {
     for options in [small(8), small(200)] {
         for (keys, operations) in [(2, 12), (6, 20), (24, 30)] {
             let plan = plan(keys, operations);
-            check(60, &plan, &MarlinIndexFactory::new(options.clone()));
+            check(30, &plan, &MarlinIndexFactory::new(options.clone()));
             let torn = RemoteRunPlan {
                 delivery: Delivery::TornWords,
                 ..plan
             };
-            check(20, &torn, &MarlinIndexFactory::new(options.clone()));
+            check(5, &torn, &MarlinIndexFactory::new(options.clone()));
         }
     }
 }
@@ -207,7 +207,7 @@ fn operations_are_linearizable_whatever_is_cached() {
             cache_bytes,
             ..small(8)
         };
-        check(60, &plan(12, 20), &MarlinIndexFactory::new(options));
+        check(30, &plan(12, 20), &MarlinIndexFactory::new(options));
     }
 }
 
