@@ -195,7 +195,7 @@ fn operations_are_linearizable_while_leaves_are_divided() {
                 delivery: Delivery::TornWords,
                 ..plan
             };
-            check(5, &torn, &MarlinIndexFactory::new(options.clone()));
+            check(3, &torn, &MarlinIndexFactory::new(options.clone()));
         }
     }
 }
@@ -290,7 +290,7 @@ fn model(seed: u64, options: MarlinOptions, keys: u64) {
 
 #[test]
 fn it_holds_what_a_map_holds() {
-    seeds::each(6, |seed| {
+    seeds::each(3, |seed| {
         for cache_bytes in [0, 200, 1 << 20] {
             let options = MarlinOptions {
                 cache_bytes,
