@@ -218,7 +218,7 @@ fn the_dead_block_nobody() {
             dying: 0.4,
             ..plan(keys, 30)
         };
-        check(60, &plan, &MarlinIndexFactory::new(small(8)));
+        check(40, &plan, &MarlinIndexFactory::new(small(8)));
     }
 }
 
@@ -357,7 +357,7 @@ fn scans(seed: u64) -> Result<(), String> {
 
 #[test]
 fn scans_are_complete_and_in_order_while_others_write() {
-    assert_eq!(seeds::first_failure(60, scans), None);
+    assert_eq!(seeds::first_failure(30, scans), None);
 }
 
 /// The round trips, bytes read, bytes written and atomics.
