@@ -206,7 +206,7 @@ mod tests {
         for _ in 0..2 {
             (0..lines).for_each(|line| caches.access(line, DramAccess::Read, &mut memory));
         }
-        // What was there before is served once more, and nothing else.
+        // The former content is served once more, and nothing else.
         assert!(served(&caches) <= 2 * part, "{}", served(&caches));
     }
 

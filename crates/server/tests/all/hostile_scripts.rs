@@ -144,7 +144,7 @@ const PUBLIC_FAULTS: &[PublicFault] = &[
     (
         "cmsgpack reads from an offset that is no number",
         "return cmsgpack.unpack_one('\\1', 0/0)",
-        "(integer) 1",
+        "(integer) -1",
     ),
     (
         "CVE-2018-11219: struct writes integers wider than its buffer",

@@ -120,7 +120,14 @@ fn a_sweep_fills_the_reports() {
 fn each_size_of_a_batch_has_rows() {
     let folder = BenchTestFolder::new("batches");
     let report = folder.file("report.json");
-    let flags = ["--count", "2k", "--batch", "1,64", "--peers", "btreemap"];
+    let flags = [
+        "--count",
+        "2k",
+        "--batch",
+        "1,64",
+        "--peers",
+        "nearfield,btreemap",
+    ];
     let done = command("bench", &flags)
         .args(["--json", &report])
         .output()

@@ -96,9 +96,9 @@ pub enum SmartScanGuarantee {
 /// The form in which the value of an existing key is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SmartUpdate {
-    /// In the leaf of the key, under its lock.
+    /// A write to the leaf of the key, under its lock.
     InPlace,
-    /// In a new leaf, which replaces the old one (read, copy, update). The paper of CHIME compares
+    /// A new leaf, which replaces the old one (read, copy, update). The paper of CHIME compares
     /// this form, SMART-RCU, by keys and values of any length.
     Copy,
 }

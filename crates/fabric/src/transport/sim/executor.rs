@@ -153,8 +153,8 @@ impl FabricSimulation {
         state.clients[place].dies_at_verb = Some(verb);
     }
 
-    /// Makes a node lost from a time on, or at once if the time has passed: it does nothing and does
-    /// not respond.
+    /// Makes a node lost from a time on, or at once if the time has passed. It does nothing then,
+    /// and does not respond.
     pub fn lose_node(&mut self, node: NodeId, from: Duration) {
         self.plan_node(node, from, false, false);
     }

@@ -468,6 +468,7 @@ impl ChimeContender {
     pub(super) fn speculates(&self) -> bool {
         match &self.index {
             ContenderIndex::Tree(options) => options.hotspot_bytes > 0,
+            ContenderIndex::LongKeys(tree) => tree.speculates(),
             ContenderIndex::Rolex(options) => options.hotspot_bytes > 0,
             ContenderIndex::Smart(_) | ContenderIndex::Marlin(_) => false,
         }

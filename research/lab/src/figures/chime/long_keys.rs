@@ -50,6 +50,11 @@ impl LongKeyTree {
         shape.leaf_span = span;
         shape.neighborhood = shape.neighborhood.min(span);
     }
+
+    /// Returns true if its clients look up the last known position of a key.
+    pub(super) fn speculates(&self) -> bool {
+        self.options.hotspot_bytes > 0
+    }
 }
 
 /// The state that the clients of a compute node share.

@@ -116,7 +116,7 @@ impl CallerMachine {
             DeploymentKind::Programs | DeploymentKind::Returning => Box::new(ProgramDeployment {
                 runner: udp::OffloadClient::new(site.programs, TENANT, KEY, |settings| {
                     settings.returns_to_caller = kind == DeploymentKind::Returning;
-                    // The loopback interface carries long datagrams, as for the nodes' answers.
+                    // The loopback interface carries long datagrams, as for the nodes' replies.
                     settings.datagram_bytes = DATAGRAM_BYTES_MAX;
                 })?,
                 servers,

@@ -27,7 +27,7 @@ fn all(memory: PulseMemoryModel, design: PulseDesign, works: &[Loop]) -> f64 {
     times.into_iter().fold(0.0, f64::max)
 }
 
-/// A traversal of nodes of a line each.
+/// Returns a traversal of nodes of a line each.
 fn lines(address: u64, stride: u64, nodes: u32) -> Loop {
     Loop {
         bytes: 64,

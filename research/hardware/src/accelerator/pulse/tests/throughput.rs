@@ -57,7 +57,13 @@ fn no_run_exceeds_its_bound_and_those_of_one_slow_part_come_close() {
         ("more of it", PLAIN, design(3, 4), work(1600), Logic),
         ("one memory pipeline", PLAIN, design(4, 1), work(8), Memory),
         ("channels", PLAIN, design(4, 8), work(8), Channels),
-        ("interconnect", WITHOUT_BANKS, design(4, 8), work(8), Interconnect),
+        (
+            "interconnect",
+            WITHOUT_BANKS,
+            design(4, 8),
+            work(8),
+            Interconnect,
+        ),
         ("few workspaces", distant, design(1, 2), work(8), Workspaces),
         ("cores", distant, cores, work(8), Workspaces),
     ];
