@@ -474,7 +474,7 @@ mod tests {
             assert!(outcome.costs.iter().all(|cost| cost.latency_ns > 0.0));
         }
         let latency = |outcome: &PlacementOutcome| outcome.costs[VARIANTS.len()].latency_ns;
-        let idle = served(&scale.with_idle_policies(), &[AdmPlacement::Adm]);
+        let idle = served(&scale.clone().with_idle_policies(), &[AdmPlacement::Adm]);
         let idle = &idle[0];
         println!("{first:?}\n{adm:?}\n{idle:?}");
         [first, idle]
