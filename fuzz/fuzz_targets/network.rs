@@ -8,7 +8,7 @@ use nearfield_offload::net::{NodeSettings, OffloadNode, Switch, SwitchRangeTable
 use nearfield_offload::node::{LocalMemory, NodeRange, NodeRanges, Tenant, TenantPermission};
 use nearfield_offload::traversal::ProgramEngine;
 use nearfield_offload::wire::{
-    AnswerFragment, AuthenticationKey, HEADER_BYTES, OffloadMessage, ProcessAddress,
+    AuthenticationKey, HEADER_BYTES, MessageFragment, OffloadMessage, ProcessAddress,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -30,11 +30,16 @@ fn seal((header, scratchpad, body, sealed): Datagram<'_>) -> Vec<u8> {
     datagram.resize(HEADER_BYTES, 0);
     datagram[..4].copy_from_slice(&[0x50, 0x4e, 2, 1]);
     datagram[4] %= 15;
-    datagram[5] %= 8;
+    datagram[5] %= 16;
     // Only a request of an object names a word of the scratchpad.
     if datagram[5] & 2 == 0 {
         datagram[5] %= 2;
         datagram[7] = 0;
+        datagram[43] = 0;
+    }
+    // The object of a request that carries one has its length before it.
+    let carries = datagram[5] & 8 != 0;
+    if carries {
         datagram[43] = 0;
     }
     datagram[42] = 0;
@@ -51,6 +56,10 @@ fn seal((header, scratchpad, body, sealed): Datagram<'_>) -> Vec<u8> {
     datagram[38..40].copy_from_slice(&(scratchpad.len() as u16).to_le_bytes());
     datagram[40..42].copy_from_slice(&(body.len() as u16).to_le_bytes());
     datagram.extend_from_slice(scratchpad);
+    if carries {
+        datagram.extend_from_slice(&12_u32.to_le_bytes());
+        datagram.extend_from_slice(&[7; 12]);
+    }
     datagram.extend_from_slice(body);
     // The datagram gets the hash of the program, if the program is valid.
     if let Ok(program) = nearfield_offload::program::TraversalProgram::decode(body) {
@@ -90,8 +99,9 @@ fuzz_target!(|input: Vec<Datagram<'_>>| {
         let mut datagram = seal(datagram);
         switch.receive(ProcessAddress(number as u64 % 11), &mut datagram);
         let mut out = Vec::new();
-        let is_known =
-            OffloadMessage::decode(&datagram, |tenant| (tenant == TENANT).then_some(KEY)).is_ok();
+        let key = |tenant: Tenant| (tenant == TENANT).then_some(KEY);
+        let is_known = OffloadMessage::decode(&datagram, key).is_ok()
+            || MessageFragment::decode(&datagram, key).is_ok();
         node.receive(
             Duration::from_secs(number as u64),
             ProcessAddress(3),
@@ -104,7 +114,7 @@ fuzz_target!(|input: Vec<Datagram<'_>>| {
         assert!(is_known || out.is_empty());
         for sent in out {
             let is_message = OffloadMessage::decode(&sent.datagram, |_| Some(KEY)).is_ok();
-            let is_part = AnswerFragment::decode(&sent.datagram, |_| Some(KEY)).is_ok();
+            let is_part = MessageFragment::decode(&sent.datagram, |_| Some(KEY)).is_ok();
             assert!(is_message || is_part);
         }
     }

@@ -29,42 +29,6 @@ const PROLOGUE: [u8; 48] = [
     0xbf, 0x28, 0, 0, 0, 0, 0, 0, // mov r8, r2
 ];
 
-const OPERATIONS: [AluOperation; 14] = [
-    AluOperation::Add,
-    AluOperation::Subtract,
-    AluOperation::Multiply,
-    AluOperation::Divide,
-    AluOperation::SignedDivide,
-    AluOperation::Or,
-    AluOperation::And,
-    AluOperation::ShiftLeft,
-    AluOperation::ShiftRight,
-    AluOperation::Modulo,
-    AluOperation::SignedModulo,
-    AluOperation::Xor,
-    AluOperation::Move,
-    AluOperation::ShiftRightSigned,
-];
-const CONDITIONS: [BranchCondition; 11] = [
-    BranchCondition::Equal,
-    BranchCondition::NotEqual,
-    BranchCondition::Greater,
-    BranchCondition::GreaterOrEqual,
-    BranchCondition::Less,
-    BranchCondition::LessOrEqual,
-    BranchCondition::SignedGreater,
-    BranchCondition::SignedGreaterOrEqual,
-    BranchCondition::SignedLess,
-    BranchCondition::SignedLessOrEqual,
-    BranchCondition::SharesBits,
-];
-const SIZES: [OperandSize; 4] = [
-    OperandSize::Byte,
-    OperandSize::Half,
-    OperandSize::Word,
-    OperandSize::Double,
-];
-
 /// The code of an input.
 #[derive(Arbitrary, Debug)]
 enum CodeSource {
@@ -147,16 +111,16 @@ fn step([kind, a, b, c]: [u8; 4]) -> Vec<Instruction> {
         Width::W32
     };
     let (one, other) = (written(a), written(b));
-    let size = SIZES[usize::from(c) % 4];
+    let size = OperandSize::ALL[usize::from(c) % 4];
     match kind & 0x7f {
         0..=31 => {
-            let operation = OPERATIONS[usize::from(kind & 0x1f) % OPERATIONS.len()];
+            let operation = AluOperation::ALL[usize::from(kind & 0x1f) % AluOperation::ALL.len()];
             vec![alu(width, operation, one, operand(b))]
         }
         // The distance is that of the fuzzer; `composed` makes it fit.
         32..=55 => vec![Instruction::Branch {
             width,
-            condition: CONDITIONS[usize::from(kind & 0x7f) % CONDITIONS.len()],
+            condition: BranchCondition::ALL[usize::from(kind & 0x7f) % BranchCondition::ALL.len()],
             left: register(a),
             right: operand(b),
             distance: i16::from(c as i8),
@@ -184,7 +148,7 @@ fn step([kind, a, b, c]: [u8; 4]) -> Vec<Instruction> {
         // A spill, and a load of it.
         76..=85 => vec![
             Instruction::Store {
-                size: SIZES[usize::from(b) % 4],
+                size: OperandSize::ALL[usize::from(b) % 4],
                 base: Register::R10,
                 offset: -8 - i16::from(c / 4 % 16),
                 source: register(a).into(),
@@ -221,13 +185,13 @@ fn step([kind, a, b, c]: [u8; 4]) -> Vec<Instruction> {
         ],
         104..=107 => vec![Instruction::SignExtend {
             width,
-            from: SIZES[usize::from(c) % 2],
+            from: OperandSize::ALL[usize::from(c) % 2],
             destination: one,
             source: register(b),
         }],
         108..=111 => vec![Instruction::Reorder {
-            order: [ByteOrder::Little, ByteOrder::Big, ByteOrder::Swapped][usize::from(b) % 3],
-            size: SIZES[1 + usize::from(c) % 3],
+            order: ByteOrder::ALL[usize::from(b) % 3],
+            size: OperandSize::ALL[1 + usize::from(c) % 3],
             destination: one,
         }],
         112..=115 => vec![Instruction::Negate {

@@ -1,6 +1,6 @@
 //! Commands for work on this repository. `tidy` checks rules of the source tree that no compiler
 //! checks, and `commits` the subjects of commits. `soak` searches for faults with random tests for
-//! a given time.
+//! a given time, or with a given number of seeds.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,8 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo run -p xtask -- COMMAND\n  \
     tidy [--only columns|cycles|layout|names|words [FOLDER]]\n  \
     commits BASE\n  \
-    soak [--minutes N] [SUITE]";
+    soak [--minutes N] [SUITE]\n  \
+    soak --seeds N SUITE";
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = env::args().skip(1).collect();

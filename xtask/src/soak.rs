@@ -1,7 +1,9 @@
-//! Longer searches for faults: `cargo run -p xtask -- soak [--minutes N] [SUITE]`.
+//! Longer searches for faults: `cargo run -p xtask -- soak [--minutes N] [SUITE]`, or
+//! `soak --seeds N SUITE`.
 //!
 //! Each suite of random tests gets an equal share of the time, in runs with fresh seeds. A failure
-//! is printed with the command that replays it, and the search continues with the next suite.
+//! is printed with the command that replays it, and the search continues with the next suite. With
+//! a number of seeds the search ends when the tests of the suite have passed them.
 
 use crate::watchdog;
 use anyhow::{Context, bail};
@@ -15,6 +17,16 @@ use std::time::{Duration, Instant};
 /// Time by which a run may exceed its suite's share. A run that takes longer hangs, for example
 /// because a server does not respond.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// Time for which the length of runs is chosen if a number of seeds ends the search. Longer runs
+/// would show the progress too rarely.
+const SEEDS_SHARE: Duration = Duration::from_secs(480);
+
+/// The end of the search in a suite.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum SoakEnd {
+    Minutes(f64),
+    Seeds(u64),
+}
 
 /// A suite of tests that draw everything from a seed.
 struct Suite {
@@ -141,7 +153,14 @@ const SUITES: &[Suite] = &[
         "offload-programs",
         "nearfield-offload",
         "all",
-        "differential:: programs:: modelled::",
+        "differential:: programs::jumps modelled::",
+    ),
+    // All programs go through the oracle of the fuzz target `program`.
+    suite(
+        "offload-oracle",
+        "nearfield-offload",
+        "all",
+        "programs::accepted",
     ),
     suite(
         "offload-network",
@@ -166,7 +185,7 @@ struct SoakTally {
 }
 
 pub fn soak(arguments: &[&str]) -> anyhow::Result<ExitCode> {
-    let (minutes, suites) = read(arguments)?;
+    let (end, suites) = read(arguments)?;
     let stopped = Arc::new(AtomicBool::new(false));
     let by_signal = Arc::clone(&stopped);
     // A signal ends the search, and the table of what it has done is still printed.
@@ -183,13 +202,19 @@ pub fn soak(arguments: &[&str]) -> anyhow::Result<ExitCode> {
         }
     }
     debug_assert!(!suites.is_empty());
-    let share = Duration::from_secs_f64(minutes * 60.0 / suites.len() as f64);
+    let (share, seeds) = match end {
+        SoakEnd::Minutes(minutes) => {
+            let share = Duration::from_secs_f64(minutes * 60.0 / suites.len() as f64);
+            (share, None)
+        }
+        SoakEnd::Seeds(seeds) => (SEEDS_SHARE, Some(seeds)),
+    };
     let mut tallies = Vec::new();
     for suite in suites {
         if stopped.load(Ordering::Relaxed) {
             break;
         }
-        tallies.push((suite, search(suite, share, &stopped)?));
+        tallies.push((suite, search(suite, share, seeds, &stopped)?));
     }
     println!(
         "{:<22}{:>18}{:>12}{:>12}{:>10}",
@@ -211,18 +236,22 @@ pub fn soak(arguments: &[&str]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-/// Parses the arguments: the minutes of the search, and the suites.
-fn read(arguments: &[&str]) -> anyhow::Result<(f64, Vec<&'static Suite>)> {
-    let (minutes, names) = match arguments {
+/// Parses the arguments: the end of the search, and the suites.
+fn read(arguments: &[&str]) -> anyhow::Result<(SoakEnd, Vec<&'static Suite>)> {
+    let (end, names) = match arguments {
         ["--minutes", minutes, names @ ..] => {
             let minutes: f64 = minutes.parse().context("--minutes")?;
-            (minutes, names)
+            if !minutes.is_finite() || minutes < 0.0 {
+                bail!("--minutes {minutes} is not a duration");
+            }
+            (SoakEnd::Minutes(minutes), names)
         }
-        names => (10.0, names),
+        ["--seeds", seeds, names @ ..] => {
+            let seeds: u64 = seeds.parse().context("--seeds")?;
+            (SoakEnd::Seeds(seeds), names)
+        }
+        names => (SoakEnd::Minutes(10.0), names),
     };
-    if !minutes.is_finite() || minutes < 0.0 {
-        bail!("--minutes {minutes} is not a duration");
-    }
     let suites: Vec<&Suite> = match names {
         [] => SUITES.iter().collect(),
         [name] => SUITES.iter().filter(|suite| suite.name == *name).collect(),
@@ -236,7 +265,11 @@ fn read(arguments: &[&str]) -> anyhow::Result<(f64, Vec<&'static Suite>)> {
         names.is_empty() || suites.len() == 1,
         "each suite has its own name"
     );
-    Ok((minutes, suites))
+    let counts_seeds = |suite: &&Suite| suite.counts == SoakWorkUnit::Seeds;
+    if matches!(end, SoakEnd::Seeds(_)) && !(names.len() == 1 && suites.iter().all(counts_seeds)) {
+        bail!("--seeds needs one suite that counts seeds");
+    }
+    Ok((end, suites))
 }
 
 /// Returns the command that builds a suite, and runs it with its filter.
@@ -288,12 +321,25 @@ fn first_amount(suite: &Suite, share: Duration) -> anyhow::Result<u64> {
     })
 }
 
-/// Runs a suite until its share of the time has passed. Short runs are followed by longer ones.
-fn search(suite: &Suite, share: Duration, stopped: &AtomicBool) -> anyhow::Result<SoakTally> {
+/// Runs a suite until its share of the time has passed, or until this many seeds have passed. Short
+/// runs are followed by longer ones.
+fn search(
+    suite: &Suite,
+    share: Duration,
+    seeds: Option<u64>,
+    stopped: &AtomicBool,
+) -> anyhow::Result<SoakTally> {
     let mut tally = SoakTally::default();
     let start = Instant::now();
     let mut amount = first_amount(suite, share)?;
-    while start.elapsed() < share && !stopped.load(Ordering::Relaxed) {
+    while !stopped.load(Ordering::Relaxed) {
+        let is_done = match seeds {
+            Some(seeds) => tally.done >= seeds,
+            None => start.elapsed() >= share,
+        };
+        if is_done {
+            break;
+        }
         debug_assert!(amount > 0);
         // The keys of a `RandomState` are random, which is all that a seed needs.
         let seed = RandomState::new().hash_one(0) >> 24;
@@ -312,6 +358,9 @@ fn search(suite: &Suite, share: Duration, stopped: &AtomicBool) -> anyhow::Resul
         }
         let done = done(suite, amount, &output);
         tally.done += done;
+        if let Some(seeds) = seeds {
+            println!("  {} of {seeds} seeds have passed", tally.done);
+        }
         if !output.status.success() {
             tally.failures += 1;
             if hangs {
@@ -320,6 +369,10 @@ fn search(suite: &Suite, share: Duration, stopped: &AtomicBool) -> anyhow::Resul
             println!("{}", describe(suite, &variables, &output));
             let kept = keep(suite, seed, &output)?;
             println!("  its output is in {}", kept.display());
+            if seeds.is_some() {
+                // A fault that most seeds show would never let them pass.
+                break;
+            }
         } else if done == 0 {
             // A suite whose tests were renamed would otherwise pass forever.
             tally.failures += 1;
@@ -429,8 +482,18 @@ mod tests {
 
     #[test]
     fn arguments_choose_time_and_suite() {
-        let (minutes, suites) = read(&["--minutes", "3", "pim-model"]).unwrap();
-        assert_eq!((minutes, suites.len()), (3.0, 1));
+        let (end, suites) = read(&["--minutes", "3", "pim-model"]).unwrap();
+        assert_eq!((end, suites.len()), (SoakEnd::Minutes(3.0), 1));
+        let (end, suites) = read(&["--seeds", "9", "offload-oracle"]).unwrap();
+        assert_eq!((end, suites.len()), (SoakEnd::Seeds(9), 1));
+        for wrong in [
+            &["--seeds", "9"][..],
+            &["--seeds", "9", "fuzz"],
+            &["--seeds", "9", "server-crash"],
+            &["--seeds", "-1", "pim-model"],
+        ] {
+            assert!(read(wrong).is_err(), "{wrong:?}");
+        }
         assert_eq!(read(&[]).unwrap().1.len(), SUITES.len());
         assert!(read(&["nothing"]).is_err());
         assert!(read(&["--minutes", "-1"]).is_err());

@@ -105,6 +105,13 @@ pub struct ServeArguments {
     #[arg(long, value_name = "BYTES", default_value_t = 64, requires = "pool")]
     #[arg(help_heading = "Placement")]
     pool_key_bytes: usize,
+    /// The longest key that the pool stores as a whole in its entry, in bytes, if that is less than
+    /// --pool-key-bytes. Each key then reserves this length, and a longer key takes one round trip
+    /// more. SCAN reads all keys whose first bytes, up to this length, are the same at once. All
+    /// servers of a pool must use the same value.
+    #[arg(long, value_name = "BYTES", requires = "pool")]
+    #[arg(help_heading = "Placement")]
+    pool_key_slot_bytes: Option<usize>,
     /// A tier for values; may be given several times, the fastest first: memory=SIZE, then
     /// memory@numa:NODE=SIZE, compressed=SIZE and file:FOLDER=SIZE, such as --tier memory=4gb
     /// --tier file:/mnt/ssd=200gb. Sizes are written as for --maxmemory. Rarely used values move
@@ -270,7 +277,8 @@ fn home(arguments: &ServeArguments) -> Result<Home, String> {
     match (arguments.placement, &arguments.pool) {
         (PlacementArgument::Pool, Some(pool)) => {
             let pool = pool.clone().with_at_least(arguments.pool_nodes);
-            Home::open_pool(pool, arguments.pool_key_bytes).map_err(|error| error.to_string())
+            let (longest, whole) = (arguments.pool_key_bytes, arguments.pool_key_slot_bytes);
+            Home::open_pool(pool, longest, whole).map_err(|error| error.to_string())
         }
         (_, Some(_)) => Err("--pool needs --placement pool".into()),
         (PlacementArgument::Pim, None) => Ok(Home::Modules(nearfield::Pim::workers())),

@@ -2,6 +2,14 @@
 
 use crate::{Batch, EntryForm, OperationError, OperationOutcome};
 
+/// The result of an operation that reads, sets or removes the value of a key: the value that it
+/// had, if any.
+pub type PointResult<F> = Result<Option<<F as EntryForm>::OwnedValue>, OperationError>;
+
+/// The result of an operation that first compares the value of a key: true if it was applied, and
+/// the value that the key had.
+pub type ComparisonResult<F> = Result<(bool, Option<<F as EntryForm>::OwnedValue>), OperationError>;
+
 /// An ordered index: a map from keys to values that executes batches.
 ///
 /// A placement implements [`execute`](OrderedIndex::execute), and overrides the single operations
@@ -33,7 +41,7 @@ pub trait OrderedIndex<F: EntryForm>: Send + Sync {
     ///
     /// # Errors
     /// Those of the operation.
-    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn get(&self, key: F::Key<'_>) -> PointResult<F> {
         let mut batch = Batch::new();
         batch.get(key);
         self.execute(&mut batch)?;
@@ -44,11 +52,7 @@ pub trait OrderedIndex<F: EntryForm>: Send + Sync {
     ///
     /// # Errors
     /// Those of the operation.
-    fn insert(
-        &self,
-        key: F::Key<'_>,
-        value: F::Value<'_>,
-    ) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> PointResult<F> {
         let mut batch = Batch::new();
         batch.insert(key, value);
         self.execute(&mut batch)?;
@@ -65,7 +69,7 @@ pub trait OrderedIndex<F: EntryForm>: Send + Sync {
         key: F::Key<'_>,
         previous: Option<F::Value<'_>>,
         value: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
+    ) -> ComparisonResult<F> {
         let mut batch = Batch::new();
         batch.update(key, previous, value);
         self.execute(&mut batch)?;
@@ -76,7 +80,7 @@ pub trait OrderedIndex<F: EntryForm>: Send + Sync {
     ///
     /// # Errors
     /// Those of the operation.
-    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn remove(&self, key: F::Key<'_>) -> PointResult<F> {
         let mut batch = Batch::new();
         batch.remove(key);
         self.execute(&mut batch)?;
@@ -88,11 +92,7 @@ pub trait OrderedIndex<F: EntryForm>: Send + Sync {
     ///
     /// # Errors
     /// Those of the operation.
-    fn remove_if(
-        &self,
-        key: F::Key<'_>,
-        expected: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
+    fn remove_if(&self, key: F::Key<'_>, expected: F::Value<'_>) -> ComparisonResult<F> {
         let mut batch = Batch::new();
         batch.remove_if(key, expected);
         self.execute(&mut batch)?;
@@ -100,7 +100,7 @@ pub trait OrderedIndex<F: EntryForm>: Send + Sync {
     }
 }
 
-fn only_value<F: EntryForm>(batch: &Batch<F>) -> Result<Option<F::OwnedValue>, OperationError> {
+fn only_value<F: EntryForm>(batch: &Batch<F>) -> PointResult<F> {
     match batch.outcome(0) {
         OperationOutcome::Value(value) => Ok(value.map(F::own_value)),
         OperationOutcome::Failed(error) => Err(error),
@@ -108,9 +108,7 @@ fn only_value<F: EntryForm>(batch: &Batch<F>) -> Result<Option<F::OwnedValue>, O
     }
 }
 
-fn only_updated<F: EntryForm>(
-    batch: &Batch<F>,
-) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
+fn only_updated<F: EntryForm>(batch: &Batch<F>) -> ComparisonResult<F> {
     match batch.outcome(0) {
         OperationOutcome::Updated { applied, before } => Ok((applied, before.map(F::own_value))),
         OperationOutcome::Failed(error) => Err(error),

@@ -49,7 +49,7 @@ pub use form::{
     ArenaSpan, ByteStrings, EntryForm, EntryList, MAX_KEY_BYTES, MAX_VALUE_BYTES, PackedEntries,
     WordEntries, Words,
 };
-pub use index::OrderedIndex;
+pub use index::{ComparisonResult, OrderedIndex, PointResult};
 pub use operation::{IndexOperation, Previous, ScanBoundsHandle, ScanDirection};
 pub use outcome::{OperationOutcome, StoredOutcome};
 pub use size::{ByteSizeError, byte_size};

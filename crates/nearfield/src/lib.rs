@@ -70,8 +70,8 @@ pub use form::MapForm;
 pub use map::{FilteredEntries, FilteredRange};
 pub use map::{MapRange, OrderedMap, UpdateOutcome, WordMap};
 pub use nearfield_core::{
-    ArenaSpan, Batch, ByteStrings, EntryForm, MAX_KEY_BYTES, MAX_VALUE_BYTES, OperationError,
-    OperationOutcome, OrderedIndex, ScanDirection, Words, codec,
+    ArenaSpan, Batch, ByteStrings, ComparisonResult, EntryForm, MAX_KEY_BYTES, MAX_VALUE_BYTES,
+    OperationError, OperationOutcome, OrderedIndex, PointResult, ScanDirection, Words, codec,
 };
 #[cfg(feature = "pool")]
 pub use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress};

@@ -1,7 +1,8 @@
 //! Checks of readers that a test can switch off, to show that a test fails without them. Without
 //! the feature `canary` they are always made, and the switch costs nothing.
 
-/// A reader's check for concurrent writes to a node, or for a node that was divided.
+/// A reader's check for concurrent writes to a node, for a node that was divided, or for another
+/// key in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// The check that the node is of one write of all of it (CHIME, section 4.1.3, level 1).
@@ -18,6 +19,8 @@ pub enum Check {
     /// The check that no key has left its slot since a key was overwritten that is overwritten
     /// again.
     Stamps,
+    /// The check that the rest of a long key is the one in its block, and not only its hash.
+    Rests,
 }
 
 #[cfg(not(feature = "canary"))]

@@ -10,11 +10,19 @@ mod filtered {
 #[path = "all/trees/mod.rs"]
 mod trees;
 
+#[cfg(target_os = "linux")]
+use nearfield_core::{ByteStrings, OrderedIndex};
+#[cfg(target_os = "linux")]
+use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric::transport::sim::Delivery;
+#[cfg(target_os = "linux")]
+use nearfield_fabric_testkit::ShmNodes;
 use nearfield_fabric_testkit::{RemoteRunFailure, RemoteRunPlan, check, run};
 use nearfield_pool::canary::Check;
 use nearfield_pool::chime::ChimeOptions;
 use nearfield_pool::layout::PoolIndexShape;
+#[cfg(target_os = "linux")]
+use nearfield_pool::store::{PoolStore, StoreOptions};
 use std::io::Write;
 use std::time::Instant;
 use trees::{SmallTrees, chime, nearfield};
@@ -111,6 +119,30 @@ fn stamps_are_missed() {
         ..plan(Delivery::Torn)
     };
     is_missed_by("ours", nearfield(), Check::Stamps, &plan);
+}
+
+/// Keys of one beginning and one hash share a slot.
+#[cfg(target_os = "linux")]
+#[test]
+fn rests_of_long_keys_are_missed() {
+    let nodes = ShmNodes::serve(1, 64 << 20).expect("a node");
+    let endpoint = ShmEndpoint::attach(nodes.names()).expect("the node is served");
+    let options = StoreOptions {
+        key_slot_bytes: Some(4),
+        key_hash_bytes: 0,
+        ..StoreOptions::default()
+    };
+    let connect = move || Ok(endpoint.clone());
+    let store: PoolStore<ByteStrings, ShmEndpoint> =
+        PoolStore::open(connect, &options).expect("a store");
+    store.put(b"key one", b"1").expect("a put");
+    let absent = || store.get(b"key two").expect("a get");
+    assert_eq!(absent(), None);
+    Check::leave_out(Some(Check::Rests));
+    let found = absent();
+    Check::leave_out(None);
+    assert_eq!(found, Some(b"1".to_vec()));
+    assert_eq!(absent(), None);
 }
 
 /// Programs that read leaves do not check that these were unchanged meanwhile.

@@ -8,7 +8,8 @@ use crate::leaf::LeafForm;
 use crate::memory::MemoryUse;
 use crate::tree::RadixTree;
 use nearfield_core::{
-    Batch, ByteStrings, EntryForm, OperationError, OrderedIndex, ScanDirection, Words,
+    Batch, ByteStrings, ComparisonResult, EntryForm, OperationError, OrderedIndex, PointResult,
+    ScanDirection, Words,
 };
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -313,7 +314,7 @@ impl<F: RadixForm> RadixIndex<F> {
         key: F::Key<'_>,
         previous: Option<F::Value<'_>>,
         change: RadixKeyChange<F::Value<'_>>,
-    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
+    ) -> ComparisonResult<F> {
         let mut outcome = (false, None);
         self.modify(key, |current| {
             let applied = current.map(F::shorten_value) == previous.map(F::shorten_value);
@@ -365,16 +366,12 @@ impl<F: RadixForm> OrderedIndex<F> for RadixIndex<F> {
         self.tree.check_invariants();
     }
 
-    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn get(&self, key: F::Key<'_>) -> PointResult<F> {
         F::check(key, None)?;
         Ok(self.read(key, F::own_value))
     }
 
-    fn insert(
-        &self,
-        key: F::Key<'_>,
-        value: F::Value<'_>,
-    ) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> PointResult<F> {
         F::check(key, Some(value))?;
         let mut before = None;
         self.modify(key, |current| {
@@ -389,13 +386,13 @@ impl<F: RadixForm> OrderedIndex<F> for RadixIndex<F> {
         key: F::Key<'_>,
         previous: Option<F::Value<'_>>,
         value: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
+    ) -> ComparisonResult<F> {
         F::check(key, previous)?;
         F::check(key, Some(value))?;
         self.change_if(key, previous, RadixKeyChange::Set(value))
     }
 
-    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn remove(&self, key: F::Key<'_>) -> PointResult<F> {
         F::check(key, None)?;
         let mut before = None;
         self.modify(key, |current| {
@@ -405,11 +402,7 @@ impl<F: RadixForm> OrderedIndex<F> for RadixIndex<F> {
         Ok(before)
     }
 
-    fn remove_if(
-        &self,
-        key: F::Key<'_>,
-        expected: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
+    fn remove_if(&self, key: F::Key<'_>, expected: F::Value<'_>) -> ComparisonResult<F> {
         F::check(key, Some(expected))?;
         self.change_if(key, Some(expected), RadixKeyChange::Remove)
     }

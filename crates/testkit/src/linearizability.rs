@@ -321,6 +321,21 @@ impl Counterexample {
     }
 }
 
+impl<O: LinearizableOperation + Display> Display for DeadEnd<O> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut Formatter<'_>, operations: &[O]| {
+            operations
+                .iter()
+                .try_for_each(|done| writeln!(f, "  {done}"))
+        };
+        writeln!(f, "no order of the operations explains the replies; after")?;
+        list(f, &self.before)?;
+        let state = &self.state;
+        writeln!(f, "the state is {state:?}, and none of these can be next:")?;
+        list(f, &self.stuck)
+    }
+}
+
 impl Display for Counterexample {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let list = |f: &mut Formatter<'_>, events: &[HistoryEvent]| {

@@ -1,7 +1,7 @@
 //! `nearfield-bench bench-applications`: applications on traversal programs and on competing
 //! deployments.
 
-use crate::measuring::{fail, interrupt, interrupted, print};
+use crate::measuring::{fail, interrupt, interrupted, print, print_machine};
 use clap::Args;
 use nearfield_lab::harness::{Interrupt, MachineProperties, commit};
 use nearfield_lab::offload::{
@@ -163,10 +163,7 @@ fn report(
          visits are the number of times that a node works for a request.",
         plan.callers
     ));
-    print(&format!(
-        "{}, {}",
-        report.machine.cpu, report.machine.kernel
-    ));
+    print_machine(&report.machine);
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! `nearfield-bench bench-offload`: traversal programs on a core of a memory node.
 
-use crate::measuring::{fail, interrupt, interrupted, print};
+use crate::measuring::{fail, interrupt, interrupted, print, print_machine, seconds};
 use clap::Args;
 use nearfield_core::byte_size;
 use nearfield_lab::figures::PaperClaim;
@@ -84,11 +84,6 @@ struct BenchOffloadReport {
     complete: bool,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "is not a number".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
-}
-
 /// Measures and returns the exit code: 0, 1 for a failure, 130 for Ctrl-C.
 pub(crate) fn run(arguments: &BenchOffloadArguments) -> ExitCode {
     let interrupt = interrupt("all rows");
@@ -168,10 +163,7 @@ fn report(
         }
     }
     sink.write(&report, String::new)?;
-    print(&format!(
-        "{}, {}",
-        report.machine.cpu, report.machine.kernel
-    ));
+    print_machine(&report.machine);
     Ok(())
 }
 

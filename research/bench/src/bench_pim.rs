@@ -1,7 +1,7 @@
 //! `nearfield-bench bench-pim`: a map in modules that are threads, compared with a skip list that
 //! threads share.
 
-use crate::measuring::{fail, interrupt, interrupted, print};
+use crate::measuring::{fail, interrupt, interrupted, print, seconds};
 use clap::Args;
 use nearfield::{OrderedMap, Pim, Words};
 use nearfield_lab::error::LabError;
@@ -58,11 +58,6 @@ Examples:
 
 fn count(text: &str) -> Result<u64, LabError> {
     parse_quantity("number of keys", text)
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "is not a number".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
 /// Measures and returns the exit code: 0, 1 for a failure, 130 for Ctrl-C.

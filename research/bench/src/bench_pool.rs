@@ -380,20 +380,16 @@ impl PoolBench {
             "{operation:<12} {batch:>8} {millions_per_second:>12.3} {:>10.0}",
             1e3 / millions_per_second
         );
+        let detail = BenchPoolCalls {
+            operation,
+            batch,
+            operations,
+            seconds,
+            millions_per_second,
+        };
         self.rows.push(Row {
-            setting: None,
-            peer: "pool".to_owned(),
             rate_mops: Some(millions_per_second),
-            latency_ns: None,
-            bytes_per_key: None,
-            detail: BenchPoolCalls {
-                operation,
-                batch,
-                operations,
-                seconds,
-                millions_per_second,
-            },
-            kind: NumberOrigin::Measured,
+            ..Row::new("pool", NumberOrigin::Measured, detail)
         });
     }
 }

@@ -1,6 +1,6 @@
 //! `nearfield-bench bench-tiers`: the tiers of compressed memory and of files.
 
-use crate::measuring::{fail, interrupt, interrupted, print};
+use crate::measuring::{fail, interrupt, interrupted, print, print_machine, seconds};
 use clap::Args;
 use nearfield_core::byte_size;
 use nearfield_lab::error::LabError;
@@ -92,11 +92,6 @@ struct BenchTiersReport {
 
 fn count(text: &str) -> Result<u64, LabError> {
     parse_quantity("count", text)
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "is not a number".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
 /// Measures and returns the exit code: 0, 1 for a failure, 130 for Ctrl-C.
@@ -248,10 +243,7 @@ fn rows(
     }
     served(plan, &all, interrupt, report)?;
     written(plan, &all, interrupt, report)?;
-    print(&format!(
-        "{}, {}",
-        report.machine.cpu, report.machine.kernel
-    ));
+    print_machine(&report.machine);
     Ok(())
 }
 

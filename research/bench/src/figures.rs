@@ -46,8 +46,9 @@ pub(crate) struct FiguresArguments {
     /// energy of reads, energy of writes for four types of objects; 7: larger values; 8: lines that
     /// HBM serves; 9: more SETs. Not in the paper: memories: HBM as sold, and two address maps;
     /// moved: migrated bytes; moving: a hot set that moves; capacity: sizes of HBM; thresholds:
-    /// ADM's thresholds; sets: sets that write whole values. 6a to 6d, 8, 9, memories and moved
-    /// share their runs.
+    /// ADM's thresholds; sets: sets that write whole values; server: the benches on the real
+    /// server, with shares measured, and models that replay its trace. 6a to 6d, 8, 9, memories and
+    /// moved share their runs.
     ///
     /// pulse: 2b, 2c: crossings between memory nodes; 4: a schedule; table3: applications; 7: all
     /// systems; 8: energy; 9: without the switch; 10: time by component; table4: designs; 11:
@@ -63,8 +64,8 @@ pub(crate) struct FiguresArguments {
     figures: Vec<String>,
 
     /// Take minutes: CHIME with 300,000 keys, RADAR with 64 modules and 500,000, ADM with 20,000
-    /// objects, pulse with 3,000 requests of a point, DCART with 1M keys, and few
-    /// points of each axis
+    /// objects (4,000 on a real server), pulse with 3,000 requests of a point, DCART with 1M keys,
+    /// and few points of each axis
     #[arg(long)]
     quick: bool,
 
@@ -163,6 +164,8 @@ Examples:
       Policies that move objects between HBM and DRAM.
   nearfield-bench figures adm 6b 7 capacity --quick --capacity 65 --threshold-in 6
       With a larger HBM, and objects that move in sooner.
+  nearfield-bench figures adm server --quick --json server.json
+      The benches on a real server, next to the model of objects without contents.
   nearfield-bench figures pulse table4 --quick
       Logic and memory pipelines of the accelerator, apart and coupled.
   nearfield-bench figures pulse --quick --json pulse.json

@@ -1,11 +1,12 @@
-//! Interrupts and exit codes that the measuring commands share.
+//! Interrupts, flags and exit codes that the measuring commands share.
 
 use clap::CommandFactory;
 use clap::error::ErrorKind;
-use nearfield_lab::harness::Interrupt;
+use nearfield_lab::harness::{Interrupt, MachineProperties};
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// The exit code that a shell reports for a program ended by Ctrl-C.
 const INTERRUPTED: u8 = 130;
@@ -27,6 +28,17 @@ pub(crate) fn print(line: &str) {
     // A reader that has gone away, such as `head`, is no reason to stop: the reports are still
     // wanted.
     let _ = writeln!(io::stdout(), "{line}");
+}
+
+/// Prints the machine of a report.
+pub(crate) fn print_machine(machine: &MachineProperties) {
+    print(&format!("{}, {}", machine.cpu, machine.kernel));
+}
+
+/// Parses a time in seconds.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "is not a number".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
 /// Prints the error and returns exit code 1.

@@ -48,10 +48,11 @@ struct CachedLine {
 }
 
 impl CacheLevel {
-    fn new((bytes, ways): (usize, usize)) -> CacheLevel {
+    fn new((bytes, ways): (usize, usize), part: f64) -> CacheLevel {
+        let sets = (bytes / LINE_BYTES / ways) as f64 * part;
         CacheLevel {
             ways,
-            sets: vec![Vec::new(); bytes / LINE_BYTES / ways],
+            sets: vec![Vec::new(); sets.round().max(1.0) as usize],
         }
     }
 
@@ -93,8 +94,14 @@ impl Default for CacheHierarchy {
 impl CacheHierarchy {
     /// Creates empty caches.
     pub fn new() -> CacheHierarchy {
+        CacheHierarchy::scaled(1.0)
+    }
+
+    /// Creates empty caches of a part of these sizes, for data that are a part of what the caches
+    /// would serve. Levels keep their ways, and have at least one set each.
+    pub fn scaled(part: f64) -> CacheHierarchy {
         CacheHierarchy {
-            levels: LEVELS.map(CacheLevel::new).into(),
+            levels: LEVELS.map(|level| CacheLevel::new(level, part)).into(),
             accesses: 0,
             hits: [0; LEVELS.len()],
         }
@@ -183,6 +190,24 @@ mod tests {
         assert_eq!(second_pass(third), [0.0, 0.0, 1.0]);
         // One line more in each set of the last level: in order, each is displaced before its turn.
         assert_eq!(second_pass(third * 21 / 20), [0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn smaller_caches_hold_a_part() {
+        let (mut caches, mut memory) = (CacheHierarchy::scaled(0.01), Vec::new());
+        let served = |caches: &CacheHierarchy| caches.hits().iter().sum::<u64>();
+        let lines = lines_of(LEVELS[2].0);
+        // A hundredth of the last level is 82 sets of 20 lines.
+        let part = 82 * 20;
+        for _ in 0..2 {
+            (0..part).for_each(|line| caches.access(line, DramAccess::Read, &mut memory));
+        }
+        assert_eq!((memory.len() as u64, served(&caches)), (part, part));
+        for _ in 0..2 {
+            (0..lines).for_each(|line| caches.access(line, DramAccess::Read, &mut memory));
+        }
+        // The former content is served once more, and nothing else.
+        assert!(served(&caches) <= 2 * part, "{}", served(&caches));
     }
 
     #[test]

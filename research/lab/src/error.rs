@@ -1,5 +1,6 @@
 //! Errors of the lab. Each names the input that caused it.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// An error of the lab. Every variant names the offending input and the remedy, if there is one.
@@ -136,6 +137,22 @@ pub enum KeyFileFault {
         /// The longest key in bytes.
         limit: usize,
     },
+}
+
+/// Checks that a number is in the interval of its parameter.
+pub(crate) fn check_range(
+    subject: &'static str,
+    given: u64,
+    allowed: RangeInclusive<u64>,
+) -> Result<(), LabError> {
+    match allowed.contains(&given) {
+        true => Ok(()),
+        false => Err(LabError::OutOfRange {
+            subject,
+            given: given.to_string(),
+            allowed: format!("{} to {}", allowed.start(), allowed.end()),
+        }),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Rivals of [CHIME](nearfield_pool::chime) over the same fabric.
 //!
+//! - [`marlin`] is a B+ tree for keys and values of any length (ICPP 2023).
 //! - [`rolex`] is a learned index (FAST 2023).
 //! - [`smart`] is a KV-discrete radix tree (OSDI 2023).
 //!
@@ -8,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod marlin;
 pub mod rolex;
 pub mod smart;
 mod wait_limit;

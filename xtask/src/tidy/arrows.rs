@@ -24,7 +24,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "nearfield-pool-rivals",
-        &["nearfield-fabric", MODELS, "nearfield-pool"],
+        &[
+            "nearfield-fabric",
+            MODELS,
+            "nearfield-hotness",
+            "nearfield-pool",
+        ],
     ),
     ("nearfield-pim", &["nearfield-core", MODELS]),
     (

@@ -2,16 +2,15 @@
 
 #![cfg(target_os = "linux")]
 
+use crate::process::{CliTestProcess, NEARFIELD};
 use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric::transport::ucx::{UcxEndpoint, UcxError};
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_testkit::polling::block_on;
-use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-
-const NEARFIELD: &str = env!("CARGO_BIN_EXE_nearfield");
+use std::process::{Command, Output, Stdio};
 
 fn memory_node(listen: &str, size: &str) -> Command {
     let mut command = Command::new(NEARFIELD);
@@ -34,22 +33,13 @@ fn error_of(command: &mut Command) -> String {
 }
 
 /// Starts a node and waits until it reports that it is ready.
-fn start(listen: &str) -> Child {
-    let mut child = memory_node(listen, "1mb")
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the program");
-    let mut line = String::new();
-    let output = child.stdout.take().expect("its output");
-    BufReader::new(output).read_line(&mut line).expect("a line");
+fn start(listen: &str) -> CliTestProcess {
+    let node = ["memory-node", "--number", "2", "--size", "1mb"];
+    let mut child = CliTestProcess::start(&[&node[..], &["--listen", listen]].concat());
+    // Each line contains the empty text, so this is the first one.
+    let line = child.line("");
     assert!(line.starts_with("Memory node 2 is ready with 1048576 bytes."));
     child
-}
-
-fn send(signal: &str, child: &Child) {
-    let id = child.id().to_string();
-    let sent = Command::new("kill").args([signal, &id]).status();
-    assert!(sent.expect("kill").success());
 }
 
 #[test]
@@ -68,8 +58,7 @@ fn signals_end_it_and_leave_nothing() {
             already,
             format!("error: memory node {name} is already served by process {process}\n")
         );
-        send(signal, &child);
-        assert!(child.wait().expect("it ends").success());
+        child.end(signal);
         assert!(!object.exists());
         assert!(block_on(endpoint.read(chunk, &mut [0; 8])).is_err());
     }
@@ -124,8 +113,7 @@ fn a_server_refuses_a_node_of_another_number() {
     );
     let twice = serve(format!("2=shm:{name},2=shm:other"));
     assert!(twice.contains("cannot be \"other\" too"), "{twice}");
-    send("-INT", &child);
-    assert!(child.wait().expect("it ends").success());
+    child.end("-INT");
 }
 
 #[test]
@@ -148,13 +136,11 @@ fn the_status_of_a_pool_shows_each_node() {
     assert_eq!(lines[0], [&["2", &served][..], &size, &["empty"]].concat());
     assert_eq!(lines[1][..3], ["5", &lost, "lost:"]);
     assert!(text.contains("does not exist"), "{text}");
-    send("-INT", &child);
-    assert!(child.wait().expect("it ends").success());
+    child.end("-INT");
 }
 
 #[test]
 fn it_is_reached_over_ucx_until_a_signal_ends_it() {
-    let _alone = crate::only_user_of_ucx();
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = &free.local_addr().expect("an address").to_string();
     drop(free);
@@ -174,8 +160,7 @@ fn it_is_reached_over_ucx_until_a_signal_ends_it() {
     let already = error_of(&mut memory_node(listen, "1mb"));
     let cannot = format!("error: UCX cannot listen at {address}: ");
     assert!(already.contains(&cannot), "{already}");
-    send("-INT", &child);
-    assert!(child.wait().expect("it ends").success());
+    child.end("-INT");
     assert!(block_on(endpoint.read(chunk, &mut [0; 8])).is_err());
     let nowhere = error_of(&mut memory_node("ucx:nowhere", "1mb"));
     assert!(nowhere.contains("is not HOST:PORT"), "{nowhere}");
@@ -184,12 +169,11 @@ fn it_is_reached_over_ucx_until_a_signal_ends_it() {
 /// The libraries of this test take precedence over the system's.
 #[test]
 fn a_library_that_is_missing_or_too_old_is_one_clear_message() {
-    let folder = std::env::temp_dir().join(format!("nearfield-{}-ucx", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
+    let folder = TestkitFolder::new();
     let library = folder.join("libucp.so.0");
     let error = || {
         let mut command = memory_node("ucx:127.0.0.1:0", "1mb");
-        error_of(command.env("LD_LIBRARY_PATH", &folder))
+        error_of(command.env("LD_LIBRARY_PATH", &folder.0))
     };
     std::fs::write(&library, b"nothing").expect("a file");
     let unusable = error();
@@ -214,5 +198,4 @@ fn a_library_that_is_missing_or_too_old_is_one_clear_message() {
         ),
         other => eprintln!("skipped: no C compiler for an old library: {other:?}"),
     }
-    std::fs::remove_dir_all(&folder).expect("it exists");
 }

@@ -2,72 +2,11 @@
 
 #![cfg(target_os = "linux")]
 
+use crate::process::{NEARFIELD, signal};
+use nearfield_testkit::etcd::EtcdCluster;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-
-const NEARFIELD: &str = env!("CARGO_BIN_EXE_nearfield");
-
-/// A separate etcd, which ends with this value.
-struct Etcd {
-    child: Child,
-    directory: PathBuf,
-    url: String,
-}
-
-impl Etcd {
-    fn start() -> Option<Etcd> {
-        if Command::new("etcd").arg("--version").output().is_err() {
-            let required = std::env::var("NEARFIELD_REQUIRE_ETCD").is_ok_and(|value| value == "1");
-            assert!(!required, "etcd is required and not installed");
-            println!("skipped: etcd is not installed");
-            return None;
-        }
-        let url = || {
-            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-            format!("http://{}", listener.local_addr().expect("bound"))
-        };
-        let (client, peer) = (url(), url());
-        let name = format!("nearfield-nodes-{}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        let child = Command::new("etcd")
-            .arg("--data-dir")
-            .arg(&directory)
-            .args([
-                "--listen-client-urls",
-                &client,
-                "--advertise-client-urls",
-                &client,
-            ])
-            .args([
-                "--listen-peer-urls",
-                &peer,
-                "--initial-advertise-peer-urls",
-                &peer,
-            ])
-            .args(["--initial-cluster", &format!("default={peer}")])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("etcd runs");
-        Some(Etcd {
-            child,
-            directory,
-            url: client,
-        })
-    }
-}
-
-impl Drop for Etcd {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
 
 /// Returns the output of `nearfield nodes` and whether it succeeds.
 fn nodes(arguments: &[&str]) -> (bool, String, String) {
@@ -106,11 +45,13 @@ NUMBER  NAME    ADDRESS     BYTES  VERSION  INCARNATION
 
 #[test]
 fn memory_nodes_register_and_are_shown() {
-    let Some(etcd) = Etcd::start() else {
+    let Some(mut etcd) = EtcdCluster::start(1) else {
         return;
     };
     // The command waits while etcd is starting.
-    let (success, table, error) = nodes(&["--etcd", &etcd.url]);
+    etcd.kill(0);
+    etcd.run(0);
+    let (success, table, error) = nodes(&["--etcd", etcd.url(0)]);
     assert_eq!(
         (success, table.as_str()),
         (true, "There are no memory nodes.\n"),
@@ -120,7 +61,7 @@ fn memory_nodes_register_and_are_shown() {
         let listen = format!("shm:test-{}-{object}", std::process::id());
         Command::new(NEARFIELD)
             .args(["memory-node", "--size", "1mb", "--lease", "2"])
-            .args(["--listen", &listen, "--etcd", &etcd.url])
+            .args(["--listen", &listen, "--etcd", etcd.url(0)])
             .args(more)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -138,7 +79,7 @@ fn memory_nodes_register_and_are_shown() {
     let mut right = start("right", &["--name", "right"]);
     assert!(first_line(&mut right).starts_with("Memory node 0 is ready"));
 
-    let (success, json, _) = nodes(&["--json", "--etcd", &etcd.url]);
+    let (success, json, _) = nodes(&["--json", "--etcd", etcd.url(0)]);
     assert!(success);
     let rows: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let name = format!("test-{}-left", std::process::id());
@@ -161,17 +102,14 @@ fn memory_nodes_register_and_are_shown() {
     assert_eq!(error, expected);
 
     // Ctrl-C ends the registration with the node; after kill -9 it ends when the lease expires.
-    let interrupted = Command::new("kill")
-        .args(["-INT", &right.id().to_string()])
-        .status();
-    assert!(interrupted.expect("kill").success());
+    assert!(signal(right.id(), "-INT"));
     assert!(right.wait().expect("it ends").success());
-    let (_, table, _) = nodes(&["--etcd", &etcd.url]);
+    let (_, table, _) = nodes(&["--etcd", etcd.url(0)]);
     assert!(!table.contains("right") && table.contains(&name), "{table}");
     left.kill().expect("kill");
     left.wait().expect("it ends");
     let began = Instant::now();
-    while nodes(&["--etcd", &etcd.url]).1.contains(&name) {
+    while nodes(&["--etcd", etcd.url(0)]).1.contains(&name) {
         assert!(began.elapsed() < Duration::from_secs(20));
         std::thread::sleep(Duration::from_millis(100));
     }

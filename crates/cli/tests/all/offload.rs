@@ -3,6 +3,7 @@
 
 #![cfg(target_os = "linux")]
 
+use crate::process::{CliTestProcess, NEARFIELD, file};
 use nearfield::{OperationError, PoolPlacement, ScanAggregates, ValueFilter, WordMap};
 use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric::transport::ucx::UcxNode;
@@ -14,89 +15,30 @@ use nearfield_offload::node::Tenant;
 use nearfield_offload::program::{Declaration, TraversalProgram};
 use nearfield_offload::traversal::{QueryRunner, TraversalQuery, TraversalStatus};
 use nearfield_offload::wire::AuthenticationKey;
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_testkit::polling::block_on;
-use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddrV4;
-use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-const NEARFIELD: &str = env!("CARGO_BIN_EXE_nearfield");
-
-/// A process whose output is read. It is killed if a test fails.
-struct OffloadProcess {
-    child: Child,
-    output: BufReader<ChildStdout>,
-}
-
-impl OffloadProcess {
-    fn start(arguments: &[&str]) -> OffloadProcess {
-        let mut child = Command::new(NEARFIELD)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program");
-        let output = BufReader::new(child.stdout.take().expect("its output"));
-        OffloadProcess { child, output }
-    }
-
-    /// Returns the next line of output that contains a text.
-    fn line(&mut self, text: &str) -> String {
-        loop {
-            let mut line = String::new();
-            let length = self.output.read_line(&mut line).expect("text");
-            assert!(length > 0, "it exited without {text:?}");
-            if line.contains(text) {
-                return line;
-            }
-        }
-    }
-
-    /// Ends the process as Ctrl-C does, and returns the rest of its output.
-    fn end(mut self) -> String {
-        let id = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-INT", &id]).status();
-        assert!(sent.expect("kill").success());
-        let mut rest = String::new();
-        self.output.read_to_string(&mut rest).expect("text");
-        assert!(self.child.wait().expect("it ends").success());
-        rest
-    }
-}
-
-impl Drop for OffloadProcess {
-    fn drop(&mut self) {
-        // The process has ended already if the test passed.
-        let _ = self.child.kill();
-    }
-}
-
-fn file(folder: &Path, name: &str, text: &str) -> String {
-    let path = folder.join(name);
-    std::fs::write(&path, text).expect("a folder");
-    path.to_str().expect("text").to_owned()
-}
-
 #[test]
 fn traversals_go_from_node_to_node_through_the_switch() {
-    let folder = std::env::temp_dir().join(format!("nearfield-offload-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let rack = &file(&folder, "rack.key", &"0c".repeat(32));
+    let folder = TestkitFolder::new();
+    let rack = &file(&folder.0, "rack.key", &"0c".repeat(32));
     let (key, text) = (AuthenticationKey([0x0a; 32]), "0a".repeat(32));
     let lines = format!("1 {text} rest\n2 {}\n", "0b".repeat(32));
-    let tenants = &file(&folder, "tenants", &lines);
+    let tenants = &file(&folder.0, "tenants", &lines);
     let mut switch =
-        OffloadProcess::start(&["switch", "--listen", "127.0.0.1:0", "--rack-key", rack]);
+        CliTestProcess::start(&["switch", "--listen", "127.0.0.1:0", "--rack-key", rack]);
     let ready = switch.line("The switch is ready at ");
     let address = ready.split_whitespace().nth(5).expect("a place");
     let address = address.trim_end_matches('.');
     let names = [0, 1].map(|number| format!("offload-{}-{number}", std::process::id()));
     let nodes = [0, 1].map(|number: usize| {
         let listen = format!("shm:{}", names[number]);
-        let mut node = OffloadProcess::start(&[
+        let mut node = CliTestProcess::start(&[
             "memory-node",
             "--listen",
             &listen,
@@ -167,18 +109,17 @@ fn traversals_go_from_node_to_node_through_the_switch() {
         .run(&TraversalQuery::new(&program, own, &[0]), 100)
         .expect("a reply");
     assert_eq!(outcome.status, TraversalStatus::NoSuchAddress);
-    for node in nodes {
-        let done = node.end();
+    for mut node in nodes {
+        let done = node.end("-INT");
         assert!(done.contains(" pieces of work with "), "{done}");
     }
-    let done = switch.end();
+    let done = switch.end("-INT");
     assert!(done.contains(" requests, "), "{done}");
-    std::fs::remove_dir_all(&folder).expect("the folder");
 }
 
 /// Starts a memory node over UCX that runs programs. Returns the process, its address, and that of
 /// the programs. Returns `None` and prints the reason if UCX is missing.
-fn ucx_node(tenants: &str) -> Option<(OffloadProcess, PoolPlacement, SocketAddrV4)> {
+fn ucx_node(tenants: &str) -> Option<(CliTestProcess, PoolPlacement, SocketAddrV4)> {
     if let Err(reason) = UcxNode::listen("127.0.0.1:0", NodeId(0), 1 << 20) {
         let is_required = std::env::var_os("NEARFIELD_REQUIRE_UCX").is_some();
         assert!(!is_required, "{reason}");
@@ -193,30 +134,24 @@ fn ucx_node(tenants: &str) -> Option<(OffloadProcess, PoolPlacement, SocketAddrV
         "64mb",
     ];
     let offload = ["--offload", "127.0.0.1:0", "--tenants", tenants];
-    let mut node = OffloadProcess::start(&[&listen[..], &offload].concat());
+    let mut node = CliTestProcess::start(&[&listen[..], &offload].concat());
     let connect = node.line("UcxEndpoint::connect");
     let address = connect.split('"').nth(1).expect("an address");
     let pool = format!("ucx:{address}").parse().expect("an address");
-    let ready = node.line("Traversal programs run on it");
-    let programs = ready.split_whitespace().find_map(|word| {
-        let word = word.trim_end_matches('.');
-        word.parse().ok()
-    });
-    Some((node, pool, programs.expect("a place")))
+    let programs = node.programs_address();
+    Some((node, pool, programs))
 }
 
 /// Aggregates over UCX are those of the present entries, also while others are inserted and
 /// removed. For a tenant that may not read the map, the client reads it. A dead node is an error.
 #[test]
 fn maps_over_ucx_are_aggregated_at_their_node() {
-    let _alone = crate::only_user_of_ucx();
-    let folder = std::env::temp_dir().join(format!("nearfield-ucx-map-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
+    let folder = TestkitFolder::new();
     let keys = [0x0a, 0x0b].map(|byte| AuthenticationKey([byte; 32]));
     let text = |byte: &str| byte.repeat(32);
     let lines = format!("1 {}\n2 {} 4096-8192:read\n", text("0a"), text("0b"));
     let lines = lines.replace(&text("0a"), &format!("{} 8192-67108864", text("0a")));
-    let tenants = &file(&folder, "tenants", &lines);
+    let tenants = &file(&folder.0, "tenants", &lines);
     let Some((node, pool, place)) = ucx_node(tenants) else {
         return;
     };
@@ -295,14 +230,12 @@ fn maps_over_ucx_are_aggregated_at_their_node() {
         matches!(error, OperationError::Unreachable { .. }),
         "{error}"
     );
-    std::fs::remove_dir_all(&folder).expect("the folder");
 }
 
 #[test]
 fn invalid_options_are_refused() {
-    let folder = std::env::temp_dir().join(format!("nearfield-refused-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let tenants = &file(&folder, "tenants", "1 no-key\n");
+    let folder = TestkitFolder::new();
+    let tenants = &file(&folder.0, "tenants", "1 no-key\n");
     let listen = &format!("shm:refused-{}", std::process::id());
     let error = |arguments: &[&str]| {
         let output = Command::new(NEARFIELD).args(arguments).output();
@@ -319,7 +252,7 @@ fn invalid_options_are_refused() {
     );
     let key = "0a".repeat(32);
     let twice = &file(
-        &folder,
+        &folder.0,
         "twice",
         &format!("1 {key} 4096-8192\n2 {key} 8000-9000\n"),
     );
@@ -329,7 +262,7 @@ fn invalid_options_are_refused() {
         "{wrong}"
     );
     // No machine has this address, so the node ends after the warning.
-    let bare = &file(&folder, "bare", &format!("1 {key}\n"));
+    let bare = &file(&folder.0, "bare", &format!("1 {key}\n"));
     let nowhere = ["--expose", "--offload", "192.0.2.1:9", "--tenants", bare];
     let warned = error(&[&node[..], &[listen], &nowhere].concat());
     assert!(
@@ -362,5 +295,4 @@ fn invalid_options_are_refused() {
         "/nowhere",
     ]);
     assert!(key.contains("cannot read /nowhere"), "{key}");
-    std::fs::remove_dir_all(&folder).expect("the folder");
 }

@@ -2,14 +2,12 @@
 
 #![cfg(target_os = "linux")]
 
+use crate::process::{CliTestProcess, NEARFIELD, file};
 use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_testkit::polling::block_on;
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-
-const NEARFIELD: &str = env!("CARGO_BIN_EXE_nearfield");
+use std::process::{Command, Output};
 
 /// Adds the values of a list.
 const SUM: &str = "\
@@ -55,27 +53,13 @@ fn has_clang() -> bool {
     }
 }
 
-/// Creates a folder of this process.
-fn folder(name: &str) -> PathBuf {
-    let name = format!("nearfield-program-{name}-{}", std::process::id());
-    let folder = std::env::temp_dir().join(name);
-    std::fs::create_dir_all(&folder).expect("a folder");
-    folder
-}
-
-fn file(folder: &Path, name: &str, text: &str) -> String {
-    let path = folder.join(name);
-    std::fs::write(&path, text).expect("a folder");
-    path.to_str().expect("text").to_owned()
-}
-
 #[test]
 fn a_program_is_checked_and_its_fault_is_shown_in_the_source() {
     if !has_clang() {
         return;
     }
-    let folder = folder("check");
-    let (accepted, text) = program(&["check", &file(&folder, "sum.c", SUM)]);
+    let folder = TestkitFolder::new();
+    let (accepted, text) = program(&["check", &file(&folder.0, "sum.c", SUM)]);
     assert!(accepted, "{text}");
     for line in [
         "sum.c is a program:",
@@ -87,7 +71,7 @@ fn a_program_is_checked_and_its_fault_is_shown_in_the_source() {
     }
     // Byte 320 of a scratchpad of 16.
     let far = SUM.replace("pad->count += 1;", "(&pad->sum)[40] = address;");
-    let far = &file(&folder, "far.c", &far);
+    let far = &file(&folder.0, "far.c", &far);
     let (accepted, text) = program(&["check", far]);
     assert!(!accepted, "{text}");
     let (head, source) = text.split_once('\n').expect("the source");
@@ -102,30 +86,29 @@ fn a_program_is_checked_and_its_fault_is_shown_in_the_source() {
     );
     assert!(source.trim_end().ends_with('^'), "{text}");
     let stores = SUM.replace("pad->count += 1;", "((struct node *)node)->value = 0;");
-    let (accepted, text) = program(&["check", &file(&folder, "stores.c", &stores)]);
+    let (accepted, text) = program(&["check", &file(&folder.0, "stores.c", &stores)]);
     assert!(
         accepted && text.contains("stores        into nodes"),
         "{text}"
     );
     let wrong = SUM.replace("pad->count", "pad->nothing");
-    let (accepted, text) = program(&["check", &file(&folder, "wrong.c", &wrong)]);
+    let (accepted, text) = program(&["check", &file(&folder.0, "wrong.c", &wrong)]);
     assert!(
         !accepted && text.contains("clang refuses the source"),
         "{text}"
     );
-    std::fs::remove_dir_all(&folder).expect("the folder");
 }
 
 #[test]
 fn missing_files_and_compilers_are_named() {
-    let folder = folder("missing");
+    let folder = TestkitFolder::new();
     let (accepted, text) = program(&["check", "/nowhere/sum.c"]);
     assert!(
         !accepted && text.contains("cannot read /nowhere/sum.c"),
         "{text}"
     );
     let output = Command::new(NEARFIELD)
-        .args(["program", "check", &file(&folder, "sum.c", SUM)])
+        .args(["program", "check", &file(&folder.0, "sum.c", SUM)])
         .env("NEARFIELD_CLANG", "/nowhere/clang")
         .output();
     let text = String::from_utf8(output.expect("the program").stderr).expect("text");
@@ -133,15 +116,14 @@ fn missing_files_and_compilers_are_named() {
         text.contains("/nowhere/clang is not installed (Debian: clang)"),
         "{text}"
     );
-    let object = &file(&folder, "cut.o", "\x7fELF");
+    let object = &file(&folder.0, "cut.o", "\x7fELF");
     let (accepted, text) = program(&["check", object]);
     assert!(!accepted && text.contains("not an object file"), "{text}");
-    std::fs::remove_dir_all(&folder).expect("the folder");
 }
 
-/// A memory node with its folder. It is killed if a test fails.
+/// A memory node that runs programs. It ends with this value.
 struct ProgramNode {
-    child: Child,
+    process: CliTestProcess,
     name: String,
     /// The place of its programs.
     at: String,
@@ -150,37 +132,20 @@ struct ProgramNode {
 impl ProgramNode {
     fn start(tenants: &str) -> ProgramNode {
         let name = format!("program-{}", std::process::id());
-        let mut child = Command::new(NEARFIELD)
-            .args(["memory-node", "--size", "1mb", "--number", "1"])
-            .args(["--listen", &format!("shm:{name}")])
-            .args(["--offload", "127.0.0.1:0", "--tenants", tenants])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program");
-        let output = BufReader::new(child.stdout.take().expect("its output"));
-        let ready = output
-            .lines()
-            .map(|line| line.expect("text"))
-            .find(|line| line.contains("Traversal programs run on it"))
-            .expect("it is ready");
-        let mut words = ready.split_whitespace();
-        let at = words.find_map(|word| {
-            let word = word.trim_end_matches('.');
-            let address: Option<std::net::SocketAddrV4> = word.parse().ok();
-            address
-        });
-        let at = at.expect("a place").to_string();
-        ProgramNode { child, name, at }
+        let listen = format!("shm:{name}");
+        let node = ["memory-node", "--size", "1mb", "--number", "1"];
+        let offload = ["--offload", "127.0.0.1:0", "--tenants", tenants];
+        let listen = ["--listen", &listen];
+        let mut process = CliTestProcess::start(&[&node[..], &listen, &offload].concat());
+        let at = process.programs_address().to_string();
+        ProgramNode { process, name, at }
     }
 }
 
 impl Drop for ProgramNode {
     fn drop(&mut self) {
         // Ctrl-C, so that the node removes its memory.
-        let id = self.child.id().to_string();
-        let _ = Command::new("kill").args(["-INT", &id]).status();
-        let _ = self.child.wait();
+        self.process.interrupt();
     }
 }
 
@@ -189,10 +154,10 @@ fn a_program_runs_at_a_node_within_the_parts_of_its_tenant() {
     if !has_clang() {
         return;
     }
-    let folder = folder("run");
+    let folder = TestkitFolder::new();
     let keys = ["0a", "0b"].map(|byte| byte.repeat(32));
     let lines = format!("1 {} 4096-8192:read\n2 {} 8192-12288\n", keys[0], keys[1]);
-    let node = ProgramNode::start(&file(&folder, "tenants", &lines));
+    let node = ProgramNode::start(&file(&folder.0, "tenants", &lines));
     let endpoint = ShmEndpoint::attach([&node.name]).expect("a node");
     // Ten nodes of a list, from offset 4096 on.
     let at = |place: u64| GlobalAddress::new(NodeId(1), 4096 + 64 * place);
@@ -205,9 +170,9 @@ fn a_program_runs_at_a_node_within_the_parts_of_its_tenant() {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         block_on(endpoint.write(at(place), &bytes)).expect("a node");
     }
-    let source = &file(&folder, "sum.c", SUM);
+    let source = &file(&folder.0, "sum.c", SUM);
     let key_files =
-        [0, 1].map(|tenant: usize| file(&folder, &format!("key-{tenant}"), &keys[tenant]));
+        [0, 1].map(|tenant: usize| file(&folder.0, &format!("key-{tenant}"), &keys[tenant]));
     let run = |tenant: &str, more: &[&str]| {
         let key = match tenant {
             "1" => &key_files[0],
@@ -254,7 +219,7 @@ fn a_program_runs_at_a_node_within_the_parts_of_its_tenant() {
     );
     // A program may store only where its tenant may.
     let stores = SUM.replace("pad->count += 1;", "((struct node *)node)->value = 0;");
-    let stores = &file(&folder, "stores.c", &stores);
+    let stores = &file(&folder.0, "stores.c", &stores);
     let first = [
         "run",
         stores,
@@ -268,5 +233,4 @@ fn a_program_runs_at_a_node_within_the_parts_of_its_tenant() {
     let (ended, text) = program(&[&first[..], &["--start", "1:4096"]].concat());
     assert!(!ended && text.contains("may not store there"), "{text}");
     drop(node);
-    std::fs::remove_dir_all(&folder).expect("the folder");
 }

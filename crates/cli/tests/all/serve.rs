@@ -1,7 +1,9 @@
 //! The server as a process: its output, signals, and the output of `top`.
 
+use nearfield_server_testkit::folder::TestkitFolder;
+use nearfield_testkit::etcd::free_port;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,11 +16,6 @@ struct ServeProcess {
     port: u16,
     metrics: u16,
     log: PathBuf,
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("an address").port()
 }
 
 impl ServeProcess {
@@ -217,31 +214,28 @@ fn the_welcome_names_a_client_and_the_durability() {
     );
     assert!(text.contains("KPREFIX user:"), "{text}");
     assert!(text.contains("Data is lost"), "{text}");
-    let folder = std::env::temp_dir().join(format!("nearfield-{}-kept", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let dir = format!("dir {}", folder.display());
+    let folder = TestkitFolder::new();
+    let dir = format!("dir {}", folder.0.display());
     let text = greeting(
         "kept",
         &format!("{dir}\nappendonly yes\nrequirepass secret"),
     );
     assert!(text.contains("--askpass"), "{text}");
     assert!(
-        text.contains(&format!("Data is saved in {}", folder.display())),
+        text.contains(&format!("Data is saved in {}", folder.0.display())),
         "{text}"
     );
     let text = greeting("saved", &format!("{dir}\nappendonly no\nsave 60 1"));
     assert!(text.contains("Snapshots are saved in"), "{text}");
-    let _ = std::fs::remove_dir_all(&folder);
 }
 
 /// A configuration file in a folder of its own, which is deleted with this value.
-struct ServeConfigFile(PathBuf);
+struct ServeConfigFile(TestkitFolder);
 
 impl ServeConfigFile {
-    fn new(name: &str, lines: &str) -> ServeConfigFile {
-        let folder = std::env::temp_dir().join(format!("nearfield-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
-        let lines = format!("dir {}\nio-threads 1\n{lines}", folder.display());
+    fn new(lines: &str) -> ServeConfigFile {
+        let folder = TestkitFolder::new();
+        let lines = format!("dir {}\nio-threads 1\n{lines}", folder.0.display());
         std::fs::write(folder.join("server.conf"), lines).expect("a file");
         ServeConfigFile(folder)
     }
@@ -252,12 +246,6 @@ impl ServeConfigFile {
         command.arg(self.0.join("server.conf"));
         command.env_remove("NOTIFY_SOCKET");
         command
-    }
-}
-
-impl Drop for ServeConfigFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -272,7 +260,6 @@ fn signal(id: &str, name: &str) -> bool {
 #[test]
 fn a_server_goes_into_the_background_with_its_number_in_a_file() {
     let configured = ServeConfigFile::new(
-        "daemon",
         "port 0\nunixsocket server.socket\ndaemonize yes\npidfile server.pid\nsave \"\"\n\
          shutdown-on-sigterm \"nosave now\"\nset-proc-title no\n",
     );
@@ -289,7 +276,7 @@ fn a_server_goes_into_the_background_with_its_number_in_a_file() {
     until(|| !signal(&number, "-0"));
     // The error is printed first, and a server that does not start is no success.
     for lines in ["daemonize yes\nport x\n", "daemonize yes\nport 0\n"] {
-        let configured = ServeConfigFile::new("daemon-refused", lines);
+        let configured = ServeConfigFile::new(lines);
         let output = configured.command().output().expect("the program");
         assert!(!output.status.success(), "{lines}");
         assert!(!output.stderr.is_empty(), "{lines}");
@@ -303,13 +290,10 @@ fn sigterm_saves_as_configured() {
         ("default", true),
         ("save force", true),
     ] {
-        let configured = ServeConfigFile::new(
-            &format!("sigterm-{saves}-{}", words.len()),
-            &format!(
-                "port 0\nunixsocket server.socket\nappendonly no\nsave 3600 1\n\
-                 shutdown-on-sigterm {words}\n"
-            ),
-        );
+        let configured = ServeConfigFile::new(&format!(
+            "port 0\nunixsocket server.socket\nappendonly no\nsave 3600 1\n\
+             shutdown-on-sigterm {words}\n"
+        ));
         let mut child = configured
             .command()
             .stdout(Stdio::null())

@@ -34,6 +34,9 @@ const AGAIN: &str = "NEARFIELD_TEST_AGAIN";
 const CONNECTION_FILES: usize = 2;
 /// The state of a listening socket in `/proc/PID/net/tcp`.
 const LISTENS: &str = "0A";
+/// Number of threads that open and close endpoints at the same time, and how often each does.
+const OPENERS: u64 = 4;
+const OPENINGS: u64 = 32;
 /// The word in which clients that read until they are killed count their reads.
 const READS: u64 = 128;
 
@@ -184,6 +187,7 @@ fn process_in_a_role() {
         }
         "check counts" => check_counts(&connect(&role.name), role.number),
         "cut the cable" => cut_the_cable(&connect(&role.name)),
+        "open and close" => open_and_close(&role.name),
         "park" => loop {
             std::thread::park();
         },
@@ -193,6 +197,36 @@ fn process_in_a_role() {
         }
         _ => role.play(&connect(&role.name)),
     }
+}
+
+/// Opens and closes endpoints and nodes in several threads. A thread adds while others connect.
+fn open_and_close(address: &str) {
+    let open = |thread: u64| {
+        for opening in 0..OPENINGS {
+            let endpoint = connect(address);
+            if opening % OPENERS == thread {
+                // No client connects to it. See the exception in `ucx/turns.rs`.
+                let node = UcxNode::listen("127.0.0.1:0", NODE, SIZE).expect("a node");
+                drop(node);
+            }
+            block_on(endpoint.add(at(64), 1)).expect("a node");
+        }
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..OPENERS {
+            scope.spawn(move || open(thread));
+        }
+    });
+}
+
+/// UCX 1.13 ends a process that opens sockets in one thread and closes some in another.
+#[test]
+fn threads_open_and_close_endpoints_and_nodes_at_the_same_time() {
+    let Some((_process, address)) = node_process() else {
+        return;
+    };
+    RoleProcess::start(ROLES, "open and close", &address, 0).succeeds();
+    assert_eq!(word(&connect(&address), 64), OPENERS * OPENINGS);
 }
 
 /// A process that is aborted leaves no other behind, which would keep its output open.
@@ -754,16 +788,21 @@ fn all_of_this_holds_over_chosen_transports() {
         [("UCX_TLS", "tcp,self,sm"), ("UCX_MM_ERROR_HANDLING", "y")],
         [("UCX_TLS", "tcp,self"), ("NEARFIELD_UCX_ONE_SIDED", "y")],
     ];
-    for environment in chosen {
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command.arg("ucx::").env(AGAIN, "1").envs(environment);
-        let (output, is_killed) = output_within(&mut command, 5 * LONG);
-        // If UCX ends a process, it prints the reason to standard error. The program prints which
-        // tests take more than a minute.
-        let [text, errors] =
-            [&output.stdout, &output.stderr].map(|all| String::from_utf8_lossy(all));
-        let success = output.status.success();
-        let ended = if is_killed { "hangs" } else { "fails" };
-        assert!(success, "{environment:?} {ended}:\n{text}\n{errors}");
-    }
+    // They wait for timeouts most of the time.
+    std::thread::scope(|scope| {
+        for environment in chosen {
+            scope.spawn(move || {
+                let mut command = Command::new(std::env::current_exe().expect("this program"));
+                command.arg("ucx::").env(AGAIN, "1").envs(environment);
+                let (output, is_killed) = output_within(&mut command, 5 * LONG);
+                // If UCX ends a process, it prints the reason to standard error. The program prints
+                // which tests take more than a minute.
+                let [text, errors] =
+                    [&output.stdout, &output.stderr].map(|all| String::from_utf8_lossy(all));
+                let success = output.status.success();
+                let ended = if is_killed { "hangs" } else { "fails" };
+                assert!(success, "{environment:?} {ended}:\n{text}\n{errors}");
+            });
+        }
+    });
 }

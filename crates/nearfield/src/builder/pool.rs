@@ -60,7 +60,8 @@ impl<F: MapForm> PoolBuilder<F> {
     }
 
     /// Sets the greatest length of a key in bytes, 32 by default, up to 4094. Every entry reserves
-    /// this length. All processes must open the map with the same length. Maps of words ignore it.
+    /// this length, unless [`key_slot_bytes`](PoolBuilder::key_slot_bytes) is less. All processes
+    /// must open the map with the same length. Maps of words ignore it.
     ///
     /// ```
     /// use nearfield::{ByteStrings, OrderedMap, PoolPlacement};
@@ -72,6 +73,28 @@ impl<F: MapForm> PoolBuilder<F> {
     /// ```
     pub fn key_bytes_max(mut self, bytes: usize) -> Self {
         self.options.key_bytes_max = bytes;
+        self
+    }
+
+    /// Sets the greatest length of a key in bytes that its entry holds as a whole: by default all.
+    /// Every entry reserves this length and 6 bytes at most. The rest of a longer key is stored
+    /// elsewhere, with the value, and takes another round trip. All processes must open the map
+    /// with the same length. Maps of words ignore it.
+    ///
+    /// A range that begins or ends among keys whose first bytes, up to this length, are the same
+    /// reads all of them.
+    ///
+    /// ```
+    /// use nearfield::{ByteStrings, OrderedMap, PoolPlacement};
+    ///
+    /// // Most addresses have up to 64 bytes, and few up to 2,000.
+    /// let pool = PoolPlacement::shm(["left"]);
+    /// let pages = OrderedMap::<ByteStrings>::builder().pool(pool);
+    /// let pages = pages.key_bytes_max(2000).key_slot_bytes(64);
+    /// # drop(pages);
+    /// ```
+    pub fn key_slot_bytes(mut self, bytes: usize) -> Self {
+        self.options.key_slot_bytes = Some(bytes);
         self
     }
 

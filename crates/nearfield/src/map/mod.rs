@@ -20,7 +20,9 @@ pub use words::WordMap;
 
 use crate::form::MapForm;
 use crate::placement::{Local, MapPlacement};
-use nearfield_core::{Batch, ByteStrings, OperationError, OrderedIndex, ScanDirection};
+use nearfield_core::{
+    Batch, ByteStrings, ComparisonResult, OperationError, OrderedIndex, PointResult, ScanDirection,
+};
 use nearfield_radix::Entry;
 use std::fmt::{self, Debug, Formatter};
 use std::ops::{Bound, RangeBounds};
@@ -540,15 +542,11 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedIndex<F> for OrderedMap<F, P> {
         self.index.check_invariants();
     }
 
-    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn get(&self, key: F::Key<'_>) -> PointResult<F> {
         self.index.get(key)
     }
 
-    fn insert(
-        &self,
-        key: F::Key<'_>,
-        value: F::Value<'_>,
-    ) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> PointResult<F> {
         self.index.insert(key, value)
     }
 
@@ -557,19 +555,15 @@ impl<F: MapForm, P: MapPlacement<F>> OrderedIndex<F> for OrderedMap<F, P> {
         key: F::Key<'_>,
         previous: Option<F::Value<'_>>,
         value: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
+    ) -> ComparisonResult<F> {
         self.index.update(key, previous, value)
     }
 
-    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn remove(&self, key: F::Key<'_>) -> PointResult<F> {
         self.index.remove(key)
     }
 
-    fn remove_if(
-        &self,
-        key: F::Key<'_>,
-        expected: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
+    fn remove_if(&self, key: F::Key<'_>, expected: F::Value<'_>) -> ComparisonResult<F> {
         self.index.remove_if(key, expected)
     }
 }

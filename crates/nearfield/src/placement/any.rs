@@ -3,7 +3,9 @@
 use super::{Bounds, Local, MapPlacement, fallible_reads, sealed};
 use crate::form::MapForm;
 use crate::read_result::always;
-use nearfield_core::{Batch, OperationError, OrderedIndex, ScanDirection};
+use nearfield_core::{
+    Batch, ComparisonResult, OperationError, OrderedIndex, PointResult, ScanDirection,
+};
 use nearfield_radix::{Entry, RadixIndex};
 use std::fmt::Debug;
 
@@ -74,16 +76,12 @@ impl<F: MapForm> OrderedIndex<F> for AnyIndex<F> {
         on_index!(self, index => index.check_invariants());
     }
 
-    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn get(&self, key: F::Key<'_>) -> PointResult<F> {
         on_index!(self, index => OrderedIndex::get(index, key))
     }
 
     #[inline]
-    fn insert(
-        &self,
-        key: F::Key<'_>,
-        value: F::Value<'_>,
-    ) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> PointResult<F> {
         on_index!(self, index => OrderedIndex::insert(index, key, value))
     }
 
@@ -93,21 +91,17 @@ impl<F: MapForm> OrderedIndex<F> for AnyIndex<F> {
         key: F::Key<'_>,
         previous: Option<F::Value<'_>>,
         value: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
+    ) -> ComparisonResult<F> {
         on_index!(self, index => OrderedIndex::update(index, key, previous, value))
     }
 
     #[inline]
-    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn remove(&self, key: F::Key<'_>) -> PointResult<F> {
         on_index!(self, index => OrderedIndex::remove(index, key))
     }
 
     #[inline]
-    fn remove_if(
-        &self,
-        key: F::Key<'_>,
-        expected: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
+    fn remove_if(&self, key: F::Key<'_>, expected: F::Value<'_>) -> ComparisonResult<F> {
         on_index!(self, index => OrderedIndex::remove_if(index, key, expected))
     }
 }

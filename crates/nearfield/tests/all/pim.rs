@@ -3,8 +3,8 @@
 
 use crate::ranges::Model;
 use nearfield::{
-    Batch, ByteStrings, MapForm, OperationError, OperationOutcome, OrderedIndex, OrderedMap, Pim,
-    ScanDirection, UpdateOutcome, WordMap, Words,
+    Batch, ByteStrings, ComparisonResult, MapForm, OperationError, OperationOutcome, OrderedIndex,
+    OrderedMap, Pim, PointResult, ScanDirection, UpdateOutcome, WordMap, Words,
 };
 use nearfield_testkit::concurrent::{self, ConcurrentTestConfig};
 use nearfield_testkit::keys::{self, SampleForm};
@@ -57,15 +57,11 @@ impl<F: MapForm + SampleForm> OrderedIndex<F> for PointCheckedMap<F> {
         }
     }
 
-    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn get(&self, key: F::Key<'_>) -> PointResult<F> {
         self.0.get(key)
     }
 
-    fn insert(
-        &self,
-        key: F::Key<'_>,
-        value: F::Value<'_>,
-    ) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> PointResult<F> {
         self.0.insert(key, value)
     }
 
@@ -74,14 +70,14 @@ impl<F: MapForm + SampleForm> OrderedIndex<F> for PointCheckedMap<F> {
         key: F::Key<'_>,
         previous: Option<F::Value<'_>>,
         value: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
+    ) -> ComparisonResult<F> {
         Ok(match self.0.update(key, previous, value)? {
             UpdateOutcome::Applied => (true, previous.map(F::own_value)),
             UpdateOutcome::Differs { current } => (false, current),
         })
     }
 
-    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn remove(&self, key: F::Key<'_>) -> PointResult<F> {
         self.0.remove(key)
     }
 }

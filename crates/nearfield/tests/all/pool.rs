@@ -3,8 +3,8 @@
 
 use crate::ranges::Model;
 use nearfield::{
-    Batch, MapForm, OperationError, OrderedIndex, OrderedMap, PoolMember, PoolNodeContent,
-    PoolPlacement, ScanDirection, UpdateOutcome, Words,
+    Batch, ComparisonResult, MapForm, OperationError, OrderedIndex, OrderedMap, PointResult,
+    PoolMember, PoolNodeContent, PoolPlacement, ScanDirection, UpdateOutcome, Words,
 };
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_testkit::keys::{self, SampleForm};
@@ -21,13 +21,21 @@ struct AlternatingPoolMap<F: MapForm> {
 }
 
 impl<F: MapForm> AlternatingPoolMap<F> {
-    fn new(seed: u64, key_bytes_max: usize) -> AlternatingPoolMap<F> {
+    fn new(
+        seed: u64,
+        key_bytes_max: usize,
+        key_slot_bytes: Option<usize>,
+    ) -> AlternatingPoolMap<F> {
         let nodes = ShmNodes::serve(1 + seed as u16 % 2, 256 << 20).expect("nodes");
         let open = |cache_bytes| {
             let map = OrderedMap::<F>::builder().pool(PoolPlacement::shm(nodes.names()));
             let map = map.key_bytes_max(key_bytes_max).cache_bytes(cache_bytes);
             let map = map.inline_bytes_max(12 + seed as usize % 20);
             let map = map.in_flight([1, 8, 64][seed as usize % 3]);
+            let map = match key_slot_bytes {
+                Some(bytes) => map.key_slot_bytes(bytes),
+                None => map,
+            };
             map.build().expect("a map")
         };
         AlternatingPoolMap {
@@ -83,15 +91,11 @@ impl<F: MapForm + SampleForm> OrderedIndex<F> for AlternatingPoolMap<F> {
         }
     }
 
-    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn get(&self, key: F::Key<'_>) -> PointResult<F> {
         self.next().get(key)
     }
 
-    fn insert(
-        &self,
-        key: F::Key<'_>,
-        value: F::Value<'_>,
-    ) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> PointResult<F> {
         self.next().insert(key, value)
     }
 
@@ -100,26 +104,34 @@ impl<F: MapForm + SampleForm> OrderedIndex<F> for AlternatingPoolMap<F> {
         key: F::Key<'_>,
         previous: Option<F::Value<'_>>,
         value: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
+    ) -> ComparisonResult<F> {
         Ok(match self.next().update(key, previous, value)? {
             UpdateOutcome::Applied => (true, previous.map(F::own_value)),
             UpdateOutcome::Differs { current } => (false, current),
         })
     }
 
-    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn remove(&self, key: F::Key<'_>) -> PointResult<F> {
         self.next().remove(key)
     }
 }
 
 #[test]
 fn words_agree_with_a_btree_map() {
-    model::check::<Words, _>(12, |seed| AlternatingPoolMap::new(seed, 8));
+    model::check::<Words, _>(12, |seed| AlternatingPoolMap::new(seed, 8, None));
 }
 
 #[test]
 fn bytes_agree_with_a_btree_map() {
-    model::check_short(10, 24, |seed| AlternatingPoolMap::new(seed, 24));
+    model::check_short(10, 24, |seed| AlternatingPoolMap::new(seed, 24, None));
+}
+
+#[test]
+fn long_bytes_agree_with_a_btree_map() {
+    let slots = [1, 4, 20];
+    model::check_short(10, 300, |seed| {
+        AlternatingPoolMap::new(seed, 300, Some(slots[seed as usize % 3]))
+    });
 }
 
 /// A list may give the number that a node must have.

@@ -96,6 +96,11 @@ pub enum Width {
     W64,
 }
 
+impl Width {
+    /// Both widths.
+    pub const ALL: [Width; 2] = [Width::W32, Width::W64];
+}
+
 /// The size of a value in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OperandSize {
@@ -110,6 +115,14 @@ pub enum OperandSize {
 }
 
 impl OperandSize {
+    /// All sizes, in ascending order.
+    pub const ALL: [OperandSize; 4] = [
+        OperandSize::Byte,
+        OperandSize::Half,
+        OperandSize::Word,
+        OperandSize::Double,
+    ];
+
     /// Returns the number of bytes.
     pub const fn bytes(self) -> u64 {
         match self {
@@ -161,6 +174,26 @@ pub enum AluOperation {
     ShiftRightSigned,
 }
 
+impl AluOperation {
+    /// All operations.
+    pub const ALL: [AluOperation; 14] = [
+        AluOperation::Add,
+        AluOperation::Subtract,
+        AluOperation::Multiply,
+        AluOperation::Divide,
+        AluOperation::SignedDivide,
+        AluOperation::Or,
+        AluOperation::And,
+        AluOperation::ShiftLeft,
+        AluOperation::ShiftRight,
+        AluOperation::Modulo,
+        AluOperation::SignedModulo,
+        AluOperation::Xor,
+        AluOperation::Move,
+        AluOperation::ShiftRightSigned,
+    ];
+}
+
 /// The comparison of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names describe the variants")]
@@ -179,6 +212,23 @@ pub enum BranchCondition {
     SharesBits,
 }
 
+impl BranchCondition {
+    /// All conditions. The last one is the only one that is not a comparison of numbers.
+    pub const ALL: [BranchCondition; 11] = [
+        BranchCondition::Equal,
+        BranchCondition::NotEqual,
+        BranchCondition::Greater,
+        BranchCondition::GreaterOrEqual,
+        BranchCondition::Less,
+        BranchCondition::LessOrEqual,
+        BranchCondition::SignedGreater,
+        BranchCondition::SignedGreaterOrEqual,
+        BranchCondition::SignedLess,
+        BranchCondition::SignedLessOrEqual,
+        BranchCondition::SharesBits,
+    ];
+}
+
 /// An order of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ByteOrder {
@@ -189,6 +239,11 @@ pub enum ByteOrder {
     Big,
     /// The reverse of the present order.
     Swapped,
+}
+
+impl ByteOrder {
+    /// All orders.
+    pub const ALL: [ByteOrder; 3] = [ByteOrder::Little, ByteOrder::Big, ByteOrder::Swapped];
 }
 
 /// One instruction. Distances of jumps count slots of 8 bytes from the next instruction, as in the

@@ -128,3 +128,24 @@ pub fn condition_code(condition: BranchCondition) -> u8 {
         BranchCondition::SignedLessOrEqual => 0xd0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_operation_and_condition_is_listed_once() {
+        let codes = (0..=u8::MAX).flat_map(|code| [(code, 0), (code, 1)]);
+        let operations = codes.filter_map(|(code, offset)| alu(code, offset));
+        let operations: Vec<AluOperation> = operations.collect();
+        assert_eq!(operations.len(), AluOperation::ALL.len());
+        for operation in operations {
+            assert!(AluOperation::ALL.contains(&operation), "{operation:?}");
+        }
+        let conditions: Vec<BranchCondition> = (0..=u8::MAX).filter_map(condition).collect();
+        assert_eq!(conditions.len(), BranchCondition::ALL.len());
+        for condition in conditions {
+            assert!(BranchCondition::ALL.contains(&condition), "{condition:?}");
+        }
+    }
+}

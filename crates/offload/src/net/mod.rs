@@ -16,7 +16,9 @@
 //!   forgets the message when the caller reports that it has the outcome.
 //! - *Objects.* A request may ask for the bytes to which its program leads. The node that holds
 //!   them adds them to the response, which it sends in parts if it is longer than a datagram
-//!   (`wire/answer.rs`).
+//!   (`wire/fragment.rs`). Or it carries bytes, in parts as well, that the node stores there. A
+//!   node keeps the parts of incomplete requests, of each tenant a limited number
+//!   (`node/partial.rs`).
 //! - *Programs* are identified by their hash. A node that does not know one requests it from the
 //!   caller.
 //! - *Maps.* A node that receives a request for an address that it does not hold refuses it by

@@ -5,18 +5,20 @@ use super::entry::StructureEntry;
 use super::heap::{HeapError, NodeHeap};
 use super::layout::b_plus::{COUNT, IS_LEAF, NEXT, PREVIOUS};
 use super::programs::{
-    AGGREGATE_COUNT, AGGREGATE_MAX, AGGREGATE_MIN, AGGREGATE_SUM, ENTRIES_MAX, SCAN_COUNT,
-    SCAN_ENTRIES, SCAN_MAX, b_plus_aggregate, b_plus_lower_bound, b_plus_scan,
+    AGGREGATE_COUNT, AGGREGATE_MAX, AGGREGATE_MIN, AGGREGATE_SUM, ENTRIES_MAX, PUT_DONE,
+    PUT_IS_NEW, PUT_VALUE, SCAN_COUNT, SCAN_ENTRIES, SCAN_MAX, b_plus_aggregate,
+    b_plus_lower_bound, b_plus_put, b_plus_scan,
 };
 use super::wide_node::{NODE_BYTES, WideNode};
 use crate::program::TraversalProgram;
-use crate::traversal::{TraversalOutcome, TraversalQuery};
+use crate::traversal::{TraversalOutcome, TraversalQuery, TraversalStatus};
 use std::sync::Arc;
 
 /// A B+ tree of words. A leaf that becomes empty remains in the tree.
 #[derive(Clone, Debug)]
 pub struct BPlusTree {
     lower_bound: Arc<TraversalProgram>,
+    put: Arc<TraversalProgram>,
     scan: Arc<TraversalProgram>,
     aggregate: Arc<TraversalProgram>,
     root: u64,
@@ -50,6 +52,7 @@ impl BPlusTree {
     pub fn at(root: u64) -> BPlusTree {
         BPlusTree {
             lower_bound: b_plus_lower_bound(),
+            put: b_plus_put(),
             scan: b_plus_scan(),
             aggregate: b_plus_aggregate(),
             root,
@@ -113,6 +116,16 @@ impl BPlusTree {
         TraversalQuery::new(&self.lower_bound, self.root, &[key])
     }
 
+    /// Returns the query that sets the value of a key at the memory node, unless the key is new and
+    /// its leaf has no room: [`insert`](BPlusTree::insert) divides it. [`was_put`] reads its
+    /// outcome. The caller holds the tree's lock, as for every change.
+    pub fn put(&self, key: u64, value: u64) -> TraversalQuery {
+        let mut words = [0; PUT_VALUE + 1];
+        words[0] = key;
+        words[PUT_VALUE] = value;
+        TraversalQuery::new(&self.put, self.root, &words)
+    }
+
     /// Returns the query for the first entries at or above a key, at most [`SCAN_MAX`].
     pub fn scan(&self, key: u64, count: usize) -> TraversalQuery {
         let count = count.min(SCAN_MAX) as u64;
@@ -123,6 +136,13 @@ impl BPlusTree {
     pub fn aggregate(&self, start: u64, end: u64) -> TraversalQuery {
         TraversalQuery::new(&self.aggregate, self.root, &[start, end, 0, 0, u64::MAX, 0])
     }
+}
+
+/// Returns true if the key in the outcome of [`BPlusTree::put`] was new, and false if it had a
+/// value, which was replaced. Returns `None`, and nothing has changed, if the leaf has no room.
+pub fn was_put(outcome: &TraversalOutcome) -> Option<bool> {
+    let is_done = outcome.status == TraversalStatus::Done && outcome.word(PUT_DONE) == 1;
+    is_done.then(|| outcome.word(PUT_IS_NEW) == 1)
 }
 
 /// Returns the entries in the outcome of a scan.

@@ -22,7 +22,7 @@ pub mod programs;
 mod search_tree;
 mod wide_node;
 
-pub use b_plus_tree::{BPlusTree, OffloadAggregates, aggregated, scanned};
+pub use b_plus_tree::{BPlusTree, OffloadAggregates, aggregated, scanned, was_put};
 pub use b_tree::BTree;
 pub use entry::{StructureEntry, entry, entry_node};
 pub use hash_table::{Bimap, OffloadHashTable, found_all};

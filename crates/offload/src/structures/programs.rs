@@ -265,6 +265,76 @@ pub fn b_plus_lower_bound() -> Arc<TraversalProgram> {
     program(&text, LOOKUP_BYTES)
 }
 
+/// The words of the scratchpad of [`b_plus_put`]: 1 if the key has the value, 0 if the leaf has no
+/// room.
+pub const PUT_DONE: usize = 1;
+/// The word that is 1 if the key is new.
+pub const PUT_IS_NEW: usize = 2;
+/// The word with the value.
+pub const PUT_VALUE: usize = 5;
+
+/// Returns the program that sets the value of a key of a B+ tree, unless the key is new and its
+/// leaf has no room.
+pub fn b_plus_put() -> Arc<TraversalProgram> {
+    let mut text = b_plus_descend();
+    text.push_str("    ldxdw r9, [r2+40]\n");
+    for index in 0..ENTRIES_MAX {
+        let key = 16 + 16 * index;
+        let _ = write!(
+            text,
+            "    jle r8, {index}, room
+                 ldxdw r5, [r1+{key}]
+                 jeq r5, r7, same{index}\n"
+        );
+    }
+    text.push_str(
+        "    mov r0, 0
+             exit\n",
+    );
+    for index in 0..ENTRIES_MAX {
+        let value = 24 + 16 * index;
+        let _ = write!(
+            text,
+            "same{index}: stxdw [r1+{value}], r9
+                 ja end\n"
+        );
+    }
+    text.push_str("room:\n");
+    // Moves the entries above the key, from the last one on.
+    for index in (0..ENTRIES_MAX - 1).rev() {
+        let (key, value) = (16 + 16 * index, 24 + 16 * index);
+        let (behind, its_key, its_value) = (index + 1, key + 16, value + 16);
+        let _ = write!(
+            text,
+            "    jle r8, {index}, skip{index}
+                 ldxdw r5, [r1+{key}]
+                 jlt r5, r7, place{behind}
+                 stxdw [r1+{its_key}], r5
+                 ldxdw r5, [r1+{value}]
+                 stxdw [r1+{its_value}], r5
+                 skip{index}:\n"
+        );
+    }
+    for index in 0..ENTRIES_MAX {
+        let (key, value) = (16 + 16 * index, 24 + 16 * index);
+        let _ = write!(
+            text,
+            "place{index}: stxdw [r1+{key}], r7
+                 stxdw [r1+{value}], r9
+                 ja count\n"
+        );
+    }
+    text.push_str(
+        "count: stdw [r2+16], 1
+              add r8, 1
+              stxdw [r1+8], r8
+         end: stdw [r2+8], 1
+              mov r0, 0
+              exit",
+    );
+    program(&text, LOOKUP_BYTES)
+}
+
 /// The words of the scratchpad of [`b_plus_scan`]: the number of entries wanted, the number found,
 /// and the first of their keys and values.
 pub const SCAN_WANTED: usize = 1;

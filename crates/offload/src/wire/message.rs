@@ -12,24 +12,26 @@
 //! 64 iterations left 8
 //! 72 program hash 16
 //! 88 tag 16
-//! 104 scratchpad without zeros at its end, body: the program of a request, the object of a
-//!     response
+//! 104 scratchpad without zeros at its end
+//!     object of a request that carries one: length 4, bytes
+//!     body: the program of a request, the object of a response
 //! ```
 //!
 //! All fields are little-endian and at fixed places, so that a switch reads them without parsing
 //! the rest.
 
-use super::answer::{AnswerObject, OBJECT_BYTES_MAX};
+use super::fragment::{OBJECT_BYTES_MAX, RequestObject};
 use super::key::{AuthenticationKey, TAG_BYTES, are_equal};
 use super::place::ProcessAddress;
 use crate::node::Tenant;
 use crate::program::{INSTRUCTIONS_MAX, ProgramHash, SCRATCHPAD_BYTES_MAX};
 use crate::traversal::TraversalStatus;
+use std::cmp::Ordering;
 
 /// Length of a header.
 pub const HEADER_BYTES: usize = 104;
 /// Largest length of a datagram: header, scratchpad, and a program with its declaration of 8 bytes.
-/// Longer responses are sent in parts.
+/// Longer messages, which have an object, are sent in parts.
 pub const DATAGRAM_BYTES_MAX: usize =
     HEADER_BYTES + SCRATCHPAD_BYTES_MAX + 8 + 8 * INSTRUCTIONS_MAX;
 
@@ -38,12 +40,16 @@ const VERSION: u8 = 2;
 const REQUEST: u8 = 1;
 const RESPONSE: u8 = 2;
 pub(super) const ANNOUNCEMENT: u8 = 3;
-pub(super) const FRAGMENT: u8 = 4;
+pub(super) const RESPONSE_FRAGMENT: u8 = 4;
+pub(super) const REQUEST_FRAGMENT: u8 = 5;
 /// The bits of the flags.
 const RETURNS: u8 = 1;
 const HAS_OBJECT: u8 = 2;
 const OBJECT_IS_NEXT: u8 = 4;
-const HOPS: usize = 6;
+const CARRIES_OBJECT: u8 = 8;
+pub(super) const HOPS: usize = 6;
+/// Bytes of the length before the object that a request carries.
+pub(super) const LENGTH_BYTES: usize = 4;
 pub(super) const TAG: std::ops::Range<usize> = 88..88 + TAG_BYTES;
 const _: () = assert!(TAG.end == HEADER_BYTES);
 // The header has 16 bits for the scratchpad's length, and UDP over IPv4 carries 65,507 bytes.
@@ -70,8 +76,8 @@ pub struct OffloadMessage {
     /// True if a memory node reports to the caller that an address is elsewhere, instead of
     /// forwarding the request.
     pub returns_to_caller: bool,
-    /// The object that the response must carry.
-    pub object: Option<AnswerObject>,
+    /// The object that the response must carry, or the place of the one that the request carries.
+    pub object: Option<RequestObject>,
     /// Number of times that a switch has forwarded it.
     pub hops: u8,
     /// The caller, which receives the response.
@@ -98,6 +104,9 @@ pub struct OffloadMessage {
     pub program: ProgramHash,
     /// The state. Zeros at its end are not sent.
     pub scratchpad: Vec<u8>,
+    /// The object that a request carries, to be stored when its program has ended. It is empty if
+    /// there is none, and in a response.
+    pub carried: Vec<u8>,
     /// The program's bytes in a request; empty if the nodes are assumed to know it. The object in a
     /// response.
     pub body: Vec<u8>,
@@ -203,7 +212,18 @@ impl OffloadMessage {
     pub(super) fn bytes(&self) -> Vec<u8> {
         let scratchpad = length_without_zeros(&self.scratchpad).min(u16::MAX.into());
         let body = self.body.len().min(OBJECT_BYTES_MAX);
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + scratchpad + body);
+        let carries = self.kind == OffloadMessageKind::Request
+            && self.object.is_some()
+            && !self.carried.is_empty();
+        let carried = match carries {
+            true => self
+                .carried
+                .get(..OBJECT_BYTES_MAX)
+                .unwrap_or(&self.carried),
+            false => &[],
+        };
+        let room = HEADER_BYTES + scratchpad + LENGTH_BYTES + carried.len() + body;
+        let mut bytes = Vec::with_capacity(room);
         bytes.extend(DatagramHead::bytes(match self.kind {
             OffloadMessageKind::Request => REQUEST,
             OffloadMessageKind::Response => RESPONSE,
@@ -214,6 +234,7 @@ impl OffloadMessage {
             Some(object) if object.is_next => HAS_OBJECT | OBJECT_IS_NEXT,
             Some(_) => HAS_OBJECT,
         };
+        let object = object | if carries { CARRIES_OBJECT } else { 0 };
         let (address, length) = match self.object {
             None => (0, 0),
             Some(object) => (object.address, object.length),
@@ -235,6 +256,10 @@ impl OffloadMessage {
         bytes.extend([0; TAG_BYTES]);
         debug_assert_eq!(bytes.len(), HEADER_BYTES);
         bytes.extend(&self.scratchpad[..scratchpad]);
+        if carries {
+            bytes.extend((carried.len() as u32).to_le_bytes());
+            bytes.extend(carried);
+        }
         bytes.extend(&self.body[..body]);
         bytes
     }
@@ -275,15 +300,18 @@ impl OffloadMessage {
         let code = fields.byte(4);
         let status = TraversalStatus::from_code(code).ok_or(meaningless(4, code.into()))?;
         let (flags, address, length) = (fields.byte(5), fields.byte(7), fields.byte(43));
-        let object = (flags & HAS_OBJECT != 0).then_some(AnswerObject {
+        let object = (flags & HAS_OBJECT != 0).then_some(RequestObject {
             address,
             length,
             is_next: flags & OBJECT_IS_NEXT != 0,
         });
         // Unused bits are zero, so that a later version can give them a meaning.
-        let known = match object {
-            Some(_) => RETURNS | HAS_OBJECT | OBJECT_IS_NEXT,
-            None => RETURNS,
+        let known = match (object, kind) {
+            (None, _) => RETURNS,
+            (Some(_), OffloadMessageKind::Response) => RETURNS | HAS_OBJECT | OBJECT_IS_NEXT,
+            (Some(_), OffloadMessageKind::Request) => {
+                RETURNS | HAS_OBJECT | OBJECT_IS_NEXT | CARRIES_OBJECT
+            }
         };
         if flags & !known != 0 {
             return Err(meaningless(5, flags.into()));
@@ -291,7 +319,9 @@ impl OffloadMessage {
         if object.is_none() && address != 0 {
             return Err(meaningless(7, address.into()));
         }
-        if object.is_none() && length != 0 {
+        // An object that a request carries has its length before its bytes.
+        let carries = flags & CARRIES_OBJECT != 0;
+        if (object.is_none() || carries) && length != 0 {
             return Err(meaningless(43, length.into()));
         }
         let scratchpad = usize::from(fields.half(38));
@@ -299,23 +329,16 @@ impl OffloadMessage {
         if body > OBJECT_BYTES_MAX {
             return Err(meaningless(40, body as u64));
         }
-        let wanted = HEADER_BYTES + scratchpad + body;
-        let (bytes, found) = (fields.0, fields.0.len());
-        if found < wanted {
-            return Err(MessageError::Short {
-                bytes: found,
-                wanted,
-            });
-        }
-        if found > wanted {
-            return Err(MessageError::Long {
-                bytes: found,
-                wanted,
-            });
-        }
+        let bytes = fields.0;
+        let carried = match carries {
+            true => carried_length(bytes, HEADER_BYTES + scratchpad)?,
+            false => 0,
+        };
+        check_length(bytes.len(), HEADER_BYTES + scratchpad + carried + body)?;
         let tenant = fields.half(36);
         check(tenant)?;
-        let (scratchpad, body) = bytes[HEADER_BYTES..].split_at(scratchpad);
+        let (scratchpad, rest) = bytes[HEADER_BYTES..].split_at(scratchpad);
+        let (carried, body) = rest.split_at(carried);
         // A message has one encoding, which leaves these zeros out.
         if scratchpad.last() == Some(&0) {
             return Err(meaningless(38, scratchpad.len() as u64));
@@ -339,8 +362,33 @@ impl OffloadMessage {
             left: fields.word(64),
             program: ProgramHash(program),
             scratchpad: scratchpad.to_vec(),
+            carried: carried.get(LENGTH_BYTES..).unwrap_or_default().to_vec(),
             body: body.to_vec(),
         })
+    }
+}
+
+/// Returns the number of bytes at a position that the object of a request has with its length.
+fn carried_length(bytes: &[u8], at: usize) -> Result<usize, MessageError> {
+    let rest = bytes.get(at..).unwrap_or_default();
+    let Some(length) = rest.first_chunk::<LENGTH_BYTES>() else {
+        let (bytes, wanted) = (bytes.len(), at + LENGTH_BYTES);
+        return Err(MessageError::Short { bytes, wanted });
+    };
+    let length = u32::from_le_bytes(*length);
+    if length == 0 || length as usize > OBJECT_BYTES_MAX {
+        let value = length.into();
+        return Err(MessageError::Field { at, value });
+    }
+    Ok(LENGTH_BYTES + length as usize)
+}
+
+/// Checks the length of a datagram.
+pub(super) fn check_length(bytes: usize, wanted: usize) -> Result<(), MessageError> {
+    match bytes.cmp(&wanted) {
+        Ordering::Less => Err(MessageError::Short { bytes, wanted }),
+        Ordering::Equal => Ok(()),
+        Ordering::Greater => Err(MessageError::Long { bytes, wanted }),
     }
 }
 
@@ -393,9 +441,14 @@ impl<'d> DatagramFields<'d> {
         }
     }
 
-    /// Returns true for a part of an answer, which goes to its caller.
-    pub fn is_fragment(&self) -> bool {
-        self.byte(3) == FRAGMENT
+    /// Returns the kind of the message of which this is a part; `None` if it is no part. A part
+    /// goes where its message goes.
+    pub fn fragment(&self) -> Option<OffloadMessageKind> {
+        match self.byte(3) {
+            REQUEST_FRAGMENT => Some(OffloadMessageKind::Request),
+            RESPONSE_FRAGMENT => Some(OffloadMessageKind::Response),
+            _ => None,
+        }
     }
 
     /// Returns the caller.
@@ -464,6 +517,7 @@ mod tests {
             left: 100,
             program: ProgramHash([4; 16]),
             scratchpad: vec![1, 2, 3],
+            carried: Vec::new(),
             body: vec![4, 5],
         }
     }
@@ -488,7 +542,7 @@ mod tests {
         for (address, length) in [(0, 0), (1, 2), (u8::MAX, 0), (0, u8::MAX)] {
             for is_next in [false, true] {
                 for returns_to_caller in [false, true] {
-                    let object = Some(AnswerObject {
+                    let object = Some(RequestObject {
                         address,
                         length,
                         is_next,
@@ -504,7 +558,13 @@ mod tests {
             }
         }
         // Bits and bytes of an object that nothing asks for.
-        for (at, value) in [(5, OBJECT_IS_NEXT), (5, 8), (7, 1), (43, 1)] {
+        for (at, value) in [
+            (5, OBJECT_IS_NEXT),
+            (5, CARRIES_OBJECT),
+            (5, 16),
+            (7, 1),
+            (43, 1),
+        ] {
             let mut bytes = message().encode(&KEY);
             bytes[at] |= value;
             let tag = KEY.tag(&bytes);
@@ -513,6 +573,74 @@ mod tests {
                 if field == at);
             assert!(refused, "{at} {value}");
         }
+    }
+
+    fn carrying(carried: Vec<u8>) -> OffloadMessage {
+        OffloadMessage {
+            object: Some(RequestObject {
+                address: 1,
+                length: 0,
+                is_next: false,
+            }),
+            carried,
+            ..message()
+        }
+    }
+
+    #[test]
+    fn objects_that_requests_carry_come_back() {
+        for length in [1, 8192, OBJECT_BYTES_MAX] {
+            for body in [Vec::new(), vec![4, 5]] {
+                let message = OffloadMessage {
+                    body,
+                    ..carrying(vec![7; length])
+                };
+                assert_eq!(decode(&message.encode(&KEY)), Ok(message));
+            }
+        }
+        // Neither a response nor a request that names no place carries one.
+        let response = OffloadMessage {
+            kind: OffloadMessageKind::Response,
+            ..carrying(vec![7])
+        };
+        let nowhere = OffloadMessage {
+            object: None,
+            ..carrying(vec![7])
+        };
+        for message in [response, nowhere] {
+            let decoded = decode(&message.encode(&KEY)).expect("a message");
+            assert!(decoded.carried.is_empty());
+        }
+    }
+
+    /// A request with a correct tag, of a caller that does not keep to the format.
+    #[test]
+    fn objects_with_wrong_lengths_are_refused() {
+        let bytes = carrying(vec![7; 20]).encode(&KEY);
+        let at = HEADER_BYTES + message().scratchpad.len();
+        let refusal = |change: &dyn Fn(&mut Vec<u8>)| {
+            let mut bytes = bytes.clone();
+            change(&mut bytes);
+            let tag = KEY.tag(&bytes);
+            bytes[TAG].copy_from_slice(&tag);
+            decode(&bytes).expect_err("a wrong length")
+        };
+        let length = |length: u32| {
+            refusal(&|bytes: &mut Vec<u8>| {
+                bytes[at..at + LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
+            })
+        };
+        for wrong in [0, OBJECT_BYTES_MAX as u32 + 1, u32::MAX] {
+            let value = wrong.into();
+            assert_eq!(length(wrong), MessageError::Field { at, value });
+        }
+        assert!(matches!(length(19), MessageError::Long { .. }));
+        assert!(matches!(length(21), MessageError::Short { .. }));
+        let cut = refusal(&|bytes: &mut Vec<u8>| bytes.truncate(at + LENGTH_BYTES - 1));
+        assert!(matches!(cut, MessageError::Short { .. }));
+        // The word of a length that the program would leave.
+        let word = refusal(&|bytes: &mut Vec<u8>| bytes[43] = 1);
+        assert_eq!(word, MessageError::Field { at: 43, value: 1 });
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! The messages between callers, switches and memory nodes.
 
 mod announcement;
-mod answer;
+mod fragment;
 mod key;
 mod message;
 mod place;
 
 pub use announcement::{ANNOUNCED_MAX, Announcement};
-pub use answer::{AnswerFragment, AnswerObject, OBJECT_BYTES_MAX};
-pub(crate) use answer::{AnswerParts, AnswerProgress};
+pub use fragment::{MessageFragment, OBJECT_BYTES_MAX, RequestObject};
+pub(crate) use fragment::{MessageParts, PartsProgress};
 pub use key::{AuthenticationKey, KeyError};
 pub(crate) use message::count_hop;
 #[cfg(feature = "model")]

@@ -5,48 +5,11 @@ use nearfield_offload::isa::{
     AluOperation, BpfCode, BranchCondition, ByteOrder, Instruction, Operand, OperandSize, Register,
     Width, disassemble,
 };
+use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
 
-pub const OPERATIONS: [AluOperation; 14] = [
-    AluOperation::Add,
-    AluOperation::Subtract,
-    AluOperation::Multiply,
-    AluOperation::Divide,
-    AluOperation::SignedDivide,
-    AluOperation::Or,
-    AluOperation::And,
-    AluOperation::ShiftLeft,
-    AluOperation::ShiftRight,
-    AluOperation::Modulo,
-    AluOperation::SignedModulo,
-    AluOperation::Xor,
-    AluOperation::Move,
-    AluOperation::ShiftRightSigned,
-];
-
-pub const CONDITIONS: [BranchCondition; 11] = [
-    BranchCondition::Equal,
-    BranchCondition::NotEqual,
-    BranchCondition::Greater,
-    BranchCondition::GreaterOrEqual,
-    BranchCondition::Less,
-    BranchCondition::LessOrEqual,
-    BranchCondition::SignedGreater,
-    BranchCondition::SignedGreaterOrEqual,
-    BranchCondition::SignedLess,
-    BranchCondition::SignedLessOrEqual,
-    BranchCondition::SharesBits,
-];
-
-pub const SIZES: [OperandSize; 4] = [
-    OperandSize::Byte,
-    OperandSize::Half,
-    OperandSize::Word,
-    OperandSize::Double,
-];
-pub const WIDTHS: [Width; 2] = [Width::W32, Width::W64];
 const EDGES: [i32; 7] = [0, 1, -1, 31, 64, i32::MIN, i32::MAX];
 
 pub fn one_of<T: Copy>(random: &mut impl Rng, values: &[T]) -> T {
@@ -106,7 +69,7 @@ fn instruction(random: &mut impl Rng, position: i16, count: i16) -> Instruction 
         _ => random.random_range(0..count - position),
     };
     let (base, offset) = place(random);
-    let size = one_of(random, &SIZES);
+    let size = one_of(random, &OperandSize::ALL);
     match random.random_range(0..20) {
         0 => Instruction::Jump { distance },
         1 => Instruction::LongJump {
@@ -116,8 +79,8 @@ fn instruction(random: &mut impl Rng, position: i16, count: i16) -> Instruction 
             distance: distance.into(),
         },
         3..=6 => Instruction::Branch {
-            width: one_of(random, &WIDTHS),
-            condition: one_of(random, &CONDITIONS),
+            width: one_of(random, &Width::ALL),
+            condition: one_of(random, &BranchCondition::ALL),
             left: one_of(random, &Register::ALL),
             right: operand(random),
             distance,
@@ -136,27 +99,24 @@ fn instruction(random: &mut impl Rng, position: i16, count: i16) -> Instruction 
             source: operand(random),
         },
         11 => Instruction::Negate {
-            width: one_of(random, &WIDTHS),
+            width: one_of(random, &Width::ALL),
             destination: written(random),
         },
         12 => Instruction::SignExtend {
-            width: one_of(random, &WIDTHS),
-            from: one_of(random, &SIZES[..2]),
+            width: one_of(random, &Width::ALL),
+            from: one_of(random, &OperandSize::ALL[..2]),
             destination: written(random),
             source: one_of(random, &Register::ALL),
         },
         13 => Instruction::Reorder {
-            order: one_of(
-                random,
-                &[ByteOrder::Little, ByteOrder::Big, ByteOrder::Swapped],
-            ),
-            size: one_of(random, &SIZES[1..]),
+            order: one_of(random, &ByteOrder::ALL),
+            size: one_of(random, &OperandSize::ALL[1..]),
             destination: written(random),
         },
         14 => Instruction::Exit,
         _ => Instruction::Alu {
-            width: one_of(random, &WIDTHS),
-            operation: one_of(random, &OPERATIONS),
+            width: one_of(random, &Width::ALL),
+            operation: one_of(random, &AluOperation::ALL),
             destination: written(random),
             source: operand(random),
         },
@@ -181,25 +141,10 @@ fn code(random: &mut impl Rng) -> BpfCode {
     BpfCode::new(instructions).unwrap()
 }
 
-fn variable(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
-/// Returns the first seed of random tests.
-pub fn first_seed() -> u64 {
-    variable("NEARFIELD_FIRST_SEED").unwrap_or(0)
-}
-
-/// Returns the number of seeds of random tests.
-pub fn seeds(default: u64) -> u64 {
-    variable("NEARFIELD_SEEDS").unwrap_or(default)
-}
-
 #[test]
 fn interpreter_and_native_code_agree() {
-    let (first, seeds) = (first_seed(), seeds(4000));
     let (mut ended, mut faulted) = (0, 0);
-    for seed in first..first + seeds {
+    seeds::each(2000, |seed| {
         let mut random = SmallRng::seed_from_u64(seed);
         let code = code(&mut random);
         let memory: [u8; 32] = random.random();
@@ -208,16 +153,12 @@ fn interpreter_and_native_code_agree() {
             Ok(_) => ended += 1,
             Err(_) => faulted += 1,
         }
-        assert_eq!(
-            native(&code, &memory),
-            expected,
-            "replay with NEARFIELD_FIRST_SEED={seed} NEARFIELD_SEEDS=1:\n{}",
-            disassemble(&code)
-        );
-    }
+        assert_eq!(native(&code, &memory), expected, "{}", disassemble(&code));
+    });
     // Check that both kinds of ends were tested.
+    let tried = ended + faulted;
     assert!(
-        seeds < 100 || ended > seeds / 5 && faulted > seeds / 20,
+        tried < 100 || ended > tried / 5 && faulted > tried / 20,
         "{ended} {faulted}"
     );
 }

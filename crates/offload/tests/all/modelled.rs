@@ -1,7 +1,7 @@
 //! Random programs leave the same scratchpad, memory and status on every executor: the interpreter,
 //! native code, and the model of the accelerator.
 
-use crate::differential::{CONDITIONS, one_of};
+use crate::differential::one_of;
 use crate::random_program;
 use nearfield_hardware::VirtualTime;
 use nearfield_hardware::accelerator::pulse::{PulseAccelerator, PulseDesign, PulseParameters};
@@ -10,7 +10,8 @@ use nearfield_hardware::accelerator::{
     TranslationRefusal, TranslationTable,
 };
 use nearfield_offload::isa::{
-    AluOperation, BpfCode, Instruction, Operand, Register, Width, assemble, disassemble,
+    AluOperation, BpfCode, BranchCondition, Instruction, Operand, Register, Width, assemble,
+    disassemble,
 };
 use nearfield_offload::modelled::{AcceleratorRunner, OffloadedQuery};
 use nearfield_offload::program::{Declaration, TraversalProgram};
@@ -120,7 +121,7 @@ fn any(random: &mut SmallRng) -> Option<TraversalProgram> {
         alu(AluOperation::Move, Register::R0, 0.into()),
         Instruction::Branch {
             width: Width::W32,
-            condition: one_of(random, &CONDITIONS),
+            condition: one_of(random, &BranchCondition::ALL),
             left: Register::R8,
             right: Register::R5.into(),
             distance: 5,

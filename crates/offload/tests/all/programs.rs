@@ -1,11 +1,11 @@
 //! Random programs: the verifier accepts only those that stay in their windows, and native code has
 //! the same results as the interpreter.
 
-use crate::differential::{first_seed, seeds};
 use crate::random_program::{DECLARATION, code, program, rotated, workspace};
 use nearfield_offload::executor::{ExecutionFault, Interpreter, NativeProgram, TraversalWorkspace};
 use nearfield_offload::isa::{BpfCode, Instruction, Operand, assemble, disassemble};
 use nearfield_offload::program::{NodeLoad, TraversalProgram};
+use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -44,38 +44,48 @@ pub fn native(
     (next, workspace)
 }
 
+/// Checks what the fuzz target `program` checks of a program that the verifier accepts.
+fn check_accepted(program: TraversalProgram, workspace: &TraversalWorkspace) {
+    let text = disassemble(program.code());
+    let decoded = TraversalProgram::decode(&program.encode());
+    assert_eq!(decoded.as_ref(), Ok(&program), "{text}");
+    let (_, instructions) = Interpreter
+        .iterate_counting(&program, &mut workspace.clone())
+        .unwrap_or_else(|fault| panic!("{fault}:\n{text}"));
+    assert!(instructions <= program.longest_path() as u64, "{text}");
+    let expected = instrumented(program.code(), program.node_load(), workspace)
+        .unwrap_or_else(|reason| panic!("{reason}:\n{text}"));
+    assert_eq!(native(program, workspace), expected, "{text}");
+}
+
 #[test]
 fn accepted_programs_stay_in_their_windows_and_agree_on_every_executor() {
-    let (first, seeds) = (first_seed(), seeds(SEEDS));
-    let mut accepted = 0;
-    for seed in first..first + seeds {
+    let (mut tried, mut accepted) = (0, 0);
+    seeds::each(SEEDS, |seed| {
+        tried += 1;
         let mut random = SmallRng::seed_from_u64(seed);
         let Some(program) = program(&mut random) else {
-            continue;
+            return;
         };
         accepted += 1;
         let workspace = workspace(&mut random, program.node_load());
-        let text = disassemble(program.code());
-        let replay = format!("replay with NEARFIELD_FIRST_SEED={seed} NEARFIELD_SEEDS=1:\n{text}");
-        let expected = instrumented(program.code(), program.node_load(), &workspace)
-            .unwrap_or_else(|reason| panic!("{reason}; {replay}"));
-        assert_eq!(native(program, &workspace), expected, "{replay}");
-    }
+        check_accepted(program, &workspace);
+    });
     assert!(
-        seeds < 100 || accepted > seeds * 2 / 3,
-        "{accepted} of {seeds}"
+        tried < 100 || accepted > tried * 2 / 3,
+        "{accepted} of {tried}"
     );
 }
 
 /// The order of blocks changes neither what the verifier accepts nor what executors do.
 #[test]
 fn jumps_back_without_loops_change_nothing() {
-    let (first, seeds) = (first_seed(), seeds(SEEDS / 4));
-    let mut accepted = 0;
-    for seed in first..first + seeds {
+    let (mut tried, mut accepted) = (0, 0);
+    seeds::each(SEEDS / 4, |seed| {
+        tried += 1;
         let mut random = SmallRng::seed_from_u64(seed);
         let Some(program) = program(&mut random) else {
-            continue;
+            return;
         };
         accepted += 1;
         let at = random.random_range(1..program.code().instructions().len());
@@ -95,24 +105,8 @@ fn jumps_back_without_loops_change_nothing() {
         let interpreted = instrumented(back.code(), back.node_load(), &workspace);
         assert_eq!(interpreted, expected, "seed {seed}:\n{text}");
         assert_eq!(Ok(native(back, &workspace)), expected, "seed {seed}");
-    }
-    assert!(seeds < 100 || accepted > seeds / 2, "{accepted}");
-}
-
-/// An iteration executes as many instructions as its longest path at most.
-#[test]
-fn iterations_are_no_longer_than_their_longest_path() {
-    for seed in 0..SEEDS / 4 {
-        let mut random = SmallRng::seed_from_u64(seed);
-        let Some(program) = program(&mut random) else {
-            continue;
-        };
-        let mut workspace = workspace(&mut random, program.node_load());
-        let (_, instructions) = Interpreter
-            .iterate_counting(&program, &mut workspace)
-            .unwrap();
-        assert!(instructions <= program.longest_path() as u64, "seed {seed}");
-    }
+    });
+    assert!(tried < 100 || accepted > tried / 2, "{accepted}");
 }
 
 /// Places of a stack that is not accessed are addresses all the same, not zero.
@@ -141,25 +135,24 @@ fn mutated(random: &mut SmallRng, code: &BpfCode) -> Option<BpfCode> {
 
 #[test]
 fn accepted_mutants_stay_in_their_windows() {
-    let (first, seeds) = (first_seed(), seeds(4 * SEEDS));
-    let (mut accepted, mut refused) = (0, 0);
-    for seed in first..first + seeds {
+    let (mut tried, mut accepted, mut refused) = (0, 0, 0);
+    seeds::each(2 * SEEDS, |seed| {
+        tried += 1;
         let mut random = SmallRng::seed_from_u64(seed);
         let code = code(&mut random);
         let Some(code) = mutated(&mut random, &code) else {
-            continue;
+            return;
         };
         let Ok(program) = TraversalProgram::verify(code, DECLARATION) else {
             refused += 1;
-            continue;
+            return;
         };
         accepted += 1;
         let workspace = workspace(&mut random, program.node_load());
-        instrumented(program.code(), program.node_load(), &workspace)
-            .unwrap_or_else(|reason| panic!("{reason}; seed {seed}"));
-    }
+        check_accepted(program, &workspace);
+    });
     assert!(
-        seeds < 100 || accepted > seeds / 10 && refused > seeds / 20,
+        tried < 100 || accepted > tried / 10 && refused > tried / 20,
         "{accepted} {refused}"
     );
 }

@@ -1,6 +1,6 @@
 //! Random programs that the verifier accepts, most of the time.
 
-use crate::differential::{CONDITIONS, OPERATIONS, SIZES, WIDTHS, immediate, one_of};
+use crate::differential::{immediate, one_of};
 use nearfield_offload::executor::TraversalWorkspace;
 use nearfield_offload::isa::{
     AluOperation, BpfCode, BranchCondition, ByteOrder, Instruction, Operand, OperandSize, Register,
@@ -79,7 +79,7 @@ fn computed(
     window: (Register, i16, i16),
 ) -> Vec<Instruction> {
     let (base, from, last) = window;
-    let width = one_of(random, &WIDTHS);
+    let width = one_of(random, &Width::ALL);
     // Two numbers that differ.
     let first = random.random_range(0..NUMBERS.len());
     let (number, other) = (NUMBERS[first], NUMBERS[(first + 1) % NUMBERS.len()]);
@@ -163,7 +163,7 @@ fn computed(
             add,
             Instruction::Branch {
                 width: Width::W64,
-                condition: one_of(random, &CONDITIONS[..10]),
+                condition: one_of(random, &BranchCondition::ALL[..10]),
                 left: PLACE,
                 right: base.into(),
                 distance: 1,
@@ -190,8 +190,8 @@ fn computed(
 /// Creates one or more instructions that belong together.
 fn group(random: &mut impl Rng) -> Vec<Instruction> {
     let number = one_of(random, &NUMBERS);
-    let width = one_of(random, &WIDTHS);
-    let size = one_of(random, &SIZES);
+    let width = one_of(random, &Width::ALL);
+    let size = one_of(random, &OperandSize::ALL);
     let (base, from, to) = one_of(random, &WINDOWS);
     let last = to - size.bytes() as i16;
     // Rarely the access is one byte outside of a window.
@@ -218,22 +218,19 @@ fn group(random: &mut impl Rng) -> Vec<Instruction> {
         }],
         10 => vec![Instruction::SignExtend {
             width,
-            from: one_of(random, &SIZES[..2]),
+            from: one_of(random, &OperandSize::ALL[..2]),
             destination: number,
             source: one_of(random, &NUMBERS),
         }],
         11 => vec![Instruction::Reorder {
-            order: one_of(
-                random,
-                &[ByteOrder::Little, ByteOrder::Big, ByteOrder::Swapped],
-            ),
-            size: one_of(random, &SIZES[1..]),
+            order: one_of(random, &ByteOrder::ALL),
+            size: one_of(random, &OperandSize::ALL[1..]),
             destination: number,
         }],
         12..=17 => computed(random, size, (base, from, last)),
         _ => vec![Instruction::Alu {
             width,
-            operation: one_of(random, &OPERATIONS),
+            operation: one_of(random, &AluOperation::ALL),
             destination: number,
             source: operand(random),
         }],
@@ -271,8 +268,8 @@ pub fn code(random: &mut SmallRng) -> BpfCode {
                 .map(|group| group.len() + 1)
                 .sum::<usize>();
             instructions.push(Instruction::Branch {
-                width: one_of(random, &WIDTHS),
-                condition: one_of(random, &CONDITIONS),
+                width: one_of(random, &Width::ALL),
+                condition: one_of(random, &BranchCondition::ALL),
                 left: one_of(random, &NUMBERS),
                 right: operand(random),
                 distance: distance as i16 - 1,

@@ -3,12 +3,14 @@
 
 use crate::network::world::{DatagramFaults, World};
 use crate::rack::{arena, rack, words};
+use BalanceAlgorithm::{Avl, RedBlack, Scapegoat, Splay};
+use DuplicateKeyRule::{Multiple, Unique};
 use nearfield_offload::node::RackMemory;
 use nearfield_offload::structures::programs::FIND_ALL_MAX;
 use nearfield_offload::structures::{
     BPlusTree, BTree, BalanceAlgorithm, Bimap, DuplicateKeyRule, ListKind, NodeArena,
     OffloadAggregates, OffloadHashTable, OffloadList, SearchTree, StructureEntry, aggregated,
-    entry, found_all, scanned,
+    entry, found_all, scanned, was_put,
 };
 use nearfield_offload::traversal::{
     InMemory, QueryRunner, TraversalOutcome, TraversalQuery, TraversalStatus,
@@ -29,6 +31,8 @@ struct Runners<'r, 'w> {
     fast: InMemory<RackMemory<'w>>,
     slow: InMemory<RackMemory<'w>>,
     afar: Box<dyn FnMut(&TraversalQuery) -> TraversalOutcome + 'r>,
+    /// Number of queries that may have stored.
+    stored: u64,
 }
 
 impl Runners<'_, '_> {
@@ -39,6 +43,18 @@ impl Runners<'_, '_> {
         assert_eq!((self.afar)(query), fast);
         assert_eq!(fast.status, TraversalStatus::Done);
         fast
+    }
+
+    /// Runs a query that stores, by one of the runners in turn.
+    fn run_once(&mut self, query: &TraversalQuery) -> TraversalOutcome {
+        self.stored += 1;
+        let outcome = match self.stored % 3 {
+            0 => self.fast.run(query, ITERATIONS).unwrap(),
+            1 => self.slow.run(query, ITERATIONS).unwrap(),
+            _ => (self.afar)(query),
+        };
+        assert_eq!(outcome.status, TraversalStatus::Done);
+        outcome
     }
 
     fn entry(&mut self, query: Option<TraversalQuery>) -> Option<StructureEntry> {
@@ -57,6 +73,14 @@ pub struct StructureFixture<'r, 'w> {
     runners: Runners<'r, 'w>,
 }
 
+/// The number of operations, and the parts that they use.
+type FixtureParts<'s, 'r, 'w> = (
+    usize,
+    &'s mut SmallRng,
+    &'s mut NodeArena<RackMemory<'w>>,
+    &'s mut Runners<'r, 'w>,
+);
+
 impl<'r, 'w> StructureFixture<'r, 'w> {
     /// Creates an environment on the nodes of a rack; `afar` runs queries over a network.
     pub fn new(
@@ -72,6 +96,7 @@ impl<'r, 'w> StructureFixture<'r, 'w> {
                 fast: InMemory::new(rack.clone()),
                 slow: InMemory::interpreting(rack.clone()),
                 afar: Box::new(afar),
+                stored: 0,
             },
         }
     }
@@ -80,6 +105,11 @@ impl<'r, 'w> StructureFixture<'r, 'w> {
     pub fn with_fewer_steps(mut self) -> Self {
         self.steps = STEPS / 4;
         self
+    }
+
+    fn parts(&mut self) -> FixtureParts<'_, 'r, 'w> {
+        let (random, arena) = (&mut self.random, &mut self.arena);
+        (self.steps, random, arena, &mut self.runners)
     }
 }
 
@@ -120,51 +150,20 @@ pub const ALL: [Test; 14] = [
 
 const LIST: Test = |setting| list(ListKind::Doubly, setting);
 const FORWARD_LIST: Test = |setting| list(ListKind::Forward, setting);
-const MAP: Test = |setting| {
-    tree(
-        (BalanceAlgorithm::RedBlack, DuplicateKeyRule::Unique),
-        setting,
-    )
-};
-const MULTIMAP: Test = |setting| {
-    tree(
-        (BalanceAlgorithm::RedBlack, DuplicateKeyRule::Multiple),
-        setting,
-    )
-};
-const AVL: Test = |setting| tree((BalanceAlgorithm::Avl, DuplicateKeyRule::Unique), setting);
-const AVL_MULTIPLE: Test =
-    |setting| tree((BalanceAlgorithm::Avl, DuplicateKeyRule::Multiple), setting);
-const SPLAY: Test = |setting| tree((BalanceAlgorithm::Splay, DuplicateKeyRule::Unique), setting);
-const SPLAY_MULTIPLE: Test = |setting| {
-    tree(
-        (BalanceAlgorithm::Splay, DuplicateKeyRule::Multiple),
-        setting,
-    )
-};
-const SCAPEGOAT: Test = |setting| {
-    tree(
-        (BalanceAlgorithm::Scapegoat, DuplicateKeyRule::Unique),
-        setting,
-    )
-};
-const SCAPEGOAT_MULTIPLE: Test = |setting| {
-    tree(
-        (BalanceAlgorithm::Scapegoat, DuplicateKeyRule::Multiple),
-        setting,
-    )
-};
+const MAP: Test = |setting| tree((RedBlack, Unique), setting);
+const MULTIMAP: Test = |setting| tree((RedBlack, Multiple), setting);
+const AVL: Test = |setting| tree((Avl, Unique), setting);
+const AVL_MULTIPLE: Test = |setting| tree((Avl, Multiple), setting);
+const SPLAY: Test = |setting| tree((Splay, Unique), setting);
+const SPLAY_MULTIPLE: Test = |setting| tree((Splay, Multiple), setting);
+const SCAPEGOAT: Test = |setting| tree((Scapegoat, Unique), setting);
+const SCAPEGOAT_MULTIPLE: Test = |setting| tree((Scapegoat, Multiple), setting);
 
 fn list(kind: ListKind, setting: &mut StructureFixture<'_, '_>) {
-    let StructureFixture {
-        steps,
-        random,
-        arena,
-        runners,
-    } = setting;
+    let (steps, random, arena, runners) = setting.parts();
     let mut list = OffloadList::new(kind, arena).unwrap();
     let mut model = VecDeque::new();
-    for _ in 0..*steps {
+    for _ in 0..steps {
         let value = random.random_range(0..KEYS);
         match random.random_range(0..3) {
             0 => {
@@ -201,16 +200,11 @@ fn hash_maps_and_sets_find_keys() {
 }
 
 fn hash_table(setting: &mut StructureFixture<'_, '_>) {
-    let StructureFixture {
-        steps,
-        random,
-        arena,
-        runners,
-    } = setting;
+    let (steps, random, arena, runners) = setting.parts();
     // Few buckets make long chains.
     let mut map = OffloadHashTable::new(arena, 20).unwrap();
     let mut model = HashMap::new();
-    for _ in 0..*steps {
+    for _ in 0..steps {
         let (key, value) = (random.random_range(0..KEYS), random.random());
         match random.random_range(0..4) {
             0 => {
@@ -242,15 +236,10 @@ fn bimaps_find_both_sides() {
 }
 
 fn bimap(setting: &mut StructureFixture<'_, '_>) {
-    let StructureFixture {
-        steps,
-        random,
-        arena,
-        runners,
-    } = setting;
+    let (steps, random, arena, runners) = setting.parts();
     let mut map = Bimap::new(arena, 30).unwrap();
     let mut model: HashMap<u64, u64> = HashMap::new();
-    for _ in 0..*steps {
+    for _ in 0..steps {
         let (left, right) = (random.random_range(0..KEYS), random.random_range(0..KEYS));
         let there = |right| model.iter().find(|pair| *pair.1 == right);
         match random.random_range(0..4) {
@@ -288,22 +277,17 @@ fn tree(
     (balance, keys): (BalanceAlgorithm, DuplicateKeyRule),
     setting: &mut StructureFixture<'_, '_>,
 ) {
-    let StructureFixture {
-        steps,
-        random,
-        arena,
-        runners,
-    } = setting;
+    let (steps, random, arena, runners) = setting.parts();
     let mut tree = SearchTree::new(balance, keys);
     let mut model: BTreeMap<u64, VecDeque<u64>> = BTreeMap::new();
-    for step in 0..*steps {
+    for step in 0..steps {
         let (key, value) = (random.random_range(0..KEYS), random.random());
         // The tree grows in the first half, and shrinks in the second.
-        let inserts = if step < *steps / 2 { 5 } else { 2 };
+        let inserts = if step < steps / 2 { 5 } else { 2 };
         match random.random_range(0..10) {
             kind if kind < inserts => {
                 let values = model.entry(key).or_default();
-                let is_new = values.is_empty() || keys == DuplicateKeyRule::Multiple;
+                let is_new = values.is_empty() || keys == Multiple;
                 if !is_new {
                     values.clear();
                 }
@@ -321,7 +305,7 @@ fn tree(
             }
         }
     }
-    for key in (0..=KEYS).step_by(STEPS / *steps) {
+    for key in (0..=KEYS).step_by(STEPS / steps) {
         assert_eq!(
             runners.entry(tree.lower_bound(key)),
             first(&model, key),
@@ -363,13 +347,9 @@ fn scapegoat_trees_find_lower_bounds() {
 fn trees_stay_balanced() {
     let words = words(1);
     let rack = rack(&words);
-    for (balance, depth_max) in [
-        (BalanceAlgorithm::RedBlack, 24),
-        (BalanceAlgorithm::Avl, 18),
-        (BalanceAlgorithm::Scapegoat, 28),
-    ] {
+    for (balance, depth_max) in [(RedBlack, 24), (Avl, 18), (Scapegoat, 28)] {
         let mut arena = arena(&rack);
-        let mut tree = SearchTree::new(balance, DuplicateKeyRule::Unique);
+        let mut tree = SearchTree::new(balance, Unique);
         for key in 0..4000 {
             tree.insert(&mut arena, key, key).unwrap();
         }
@@ -394,17 +374,12 @@ fn b_trees_find_lower_bounds() {
 }
 
 fn b_tree(setting: &mut StructureFixture<'_, '_>) {
-    let StructureFixture {
-        steps,
-        random,
-        arena,
-        runners,
-    } = setting;
+    let (steps, random, arena, runners) = setting.parts();
     let mut tree = BTree::new(arena).unwrap();
     let mut model = BTreeMap::new();
-    for step in 0..3 * *steps {
+    for step in 0..3 * steps {
         let (key, value) = (random.random_range(0..4 * KEYS), random.random());
-        let inserts = if step < *steps { 6 } else { 2 };
+        let inserts = if step < steps { 6 } else { 2 };
         match random.random_range(0..10) {
             kind if kind < inserts => {
                 let is_new = model.insert(key, value).is_none();
@@ -433,21 +408,27 @@ fn b_plus_trees_find_scan_and_aggregate() {
 }
 
 fn b_plus_tree(setting: &mut StructureFixture<'_, '_>) {
-    let StructureFixture {
-        steps,
-        random,
-        arena,
-        runners,
-    } = setting;
+    let (steps, random, arena, runners) = setting.parts();
     let mut tree = BPlusTree::new(arena).unwrap();
     let mut model = BTreeMap::new();
-    for step in 0..2 * *steps {
+    // Number of insertions by a program.
+    let mut puts = 0;
+    for step in 0..2 * steps {
         let (key, value) = (random.random_range(0..4 * KEYS), random.random());
-        let inserts = if step < *steps { 6 } else { 2 };
+        let inserts = if step < steps { 6 } else { 2 };
         match random.random_range(0..12) {
             kind if kind < inserts => {
                 let is_new = model.insert(key, value).is_none();
-                assert_eq!(tree.insert(arena, key, value).unwrap(), is_new);
+                let mut put = None;
+                if step % 4 == 0 {
+                    put = was_put(&runners.run_once(&tree.put(key, value)));
+                    puts += u64::from(put.is_some());
+                }
+                let inserted = match put {
+                    Some(inserted) => inserted,
+                    None => tree.insert(arena, key, value).unwrap(),
+                };
+                assert_eq!(inserted, is_new);
             }
             6..9 => {
                 let removed = model.remove(&key).is_some();
@@ -480,4 +461,5 @@ fn b_plus_tree(setting: &mut StructureFixture<'_, '_>) {
             }
         }
     }
+    assert!(puts > 0);
 }

@@ -394,6 +394,7 @@ mod tests {
 
     #[test]
     fn an_expected_value_is_not_said() {
+        use ModuleTaskResult::{Expected, Nothing, Value};
         let (mut wire, mut output) = (RunEncoding::default(), Vec::new());
         let update = |previous, value| ModuleTask::Update {
             key: 3,
@@ -401,36 +402,12 @@ mod tests {
             value,
         };
         let told = [
-            (
-                update(Some(7), Some(8)),
-                ModuleTaskResult::Value(7),
-                ModuleTaskResult::Expected,
-            ),
-            (
-                update(Some(7), None),
-                ModuleTaskResult::Value(7),
-                ModuleTaskResult::Expected,
-            ),
-            (
-                update(Some(7), Some(8)),
-                ModuleTaskResult::Value(9),
-                ModuleTaskResult::Value(9),
-            ),
-            (
-                update(Some(7), Some(8)),
-                ModuleTaskResult::Nothing,
-                ModuleTaskResult::Nothing,
-            ),
-            (
-                update(None, Some(8)),
-                ModuleTaskResult::Nothing,
-                ModuleTaskResult::Nothing,
-            ),
-            (
-                ModuleTask::Get { key: 7 },
-                ModuleTaskResult::Value(7),
-                ModuleTaskResult::Value(7),
-            ),
+            (update(Some(7), Some(8)), Value(7), Expected),
+            (update(Some(7), None), Value(7), Expected),
+            (update(Some(7), Some(8)), Value(9), Value(9)),
+            (update(Some(7), Some(8)), Nothing, Nothing),
+            (update(None, Some(8)), Nothing, Nothing),
+            (ModuleTask::Get { key: 7 }, Value(7), Value(7)),
         ];
         for (task, answer, _) in &told {
             wire.answer(task, answer, 0, &mut output);

@@ -279,97 +279,36 @@ mod tests {
 
     #[test]
     fn ordered_operations_look_where_keys_may_be_and_no_further() {
+        use KeyBoundary::{After, Before, Begin, End};
         let mut directory = directory(&[(b"", 3), (b"b", 0), (b"c", 5), (b"e", 1)]);
-        let all = (KeyBoundary::Begin, KeyBoundary::End);
         // Of the keys before g, those in the last partition are greater.
-        assert_eq!(
-            found(
-                &directory,
-                (KeyBoundary::Begin, KeyBoundary::After(b"g")),
-                1,
-                true
-            ),
-            [3, 2]
-        );
-        assert_eq!(found(&directory, all, 1, true), [3]);
-        assert_eq!(
-            found(
-                &directory,
-                (KeyBoundary::Begin, KeyBoundary::Before(b"e")),
-                1,
-                true
-            ),
-            [2]
-        );
-        assert_eq!(
-            found(
-                &directory,
-                (KeyBoundary::Begin, KeyBoundary::After(b"e")),
-                1,
-                true
-            ),
-            [3, 2]
-        );
+        let ranges: [(_, &[u64]); 4] = [
+            ((Begin, After(b"g")), &[3, 2]),
+            ((Begin, End), &[3]),
+            ((Begin, Before(b"e")), &[2]),
+            ((Begin, After(b"e")), &[3, 2]),
+        ];
+        for (cuts, expected) in ranges {
+            assert_eq!(found(&directory, cuts, 1, true), expected, "{cuts:?}");
+        }
         // Keys that may be removed are not counted.
         directory.may_change(3, false);
-        assert_eq!(found(&directory, all, 1, true), [3, 2]);
+        assert_eq!(found(&directory, (Begin, End), 1, true), [3, 2]);
         // Partitions with keys that may have been inserted are candidates.
-        assert_eq!(
-            found(
-                &directory,
-                (KeyBoundary::After(b"a"), KeyBoundary::End),
-                4,
-                false
-            ),
-            [0, 2]
-        );
+        let after = (After(b"a"), End);
+        assert_eq!(found(&directory, after, 4, false), [0, 2]);
         directory.may_change(1, true);
-        assert_eq!(
-            found(
-                &directory,
-                (KeyBoundary::After(b"a"), KeyBoundary::End),
-                4,
-                false
-            ),
-            [0, 1, 2]
-        );
-        assert_eq!(
-            found(
-                &directory,
-                (KeyBoundary::Before(b"d"), KeyBoundary::Before(b"d\0")),
-                4,
-                false
-            ),
-            [2]
-        );
-        assert_eq!(
-            found(
-                &directory,
-                (KeyBoundary::Before(b"d"), KeyBoundary::Before(b"d")),
-                4,
-                false
-            ),
-            [0; 0]
-        );
-        assert_eq!(
-            found(
-                &directory,
-                (KeyBoundary::Before(b""), KeyBoundary::Before(b"")),
-                4,
-                false
-            ),
-            [0; 0]
-        );
-        assert_eq!(
-            found(
-                &directory,
-                (KeyBoundary::Before(b""), KeyBoundary::After(b"")),
-                4,
-                false
-            ),
-            [0]
-        );
-        assert_eq!(found(&directory, all, 0, false), [0; 0]);
+        let ranges: [(_, &[u64]); 5] = [
+            (after, &[0, 1, 2]),
+            ((Before(b"d"), Before(b"d\0")), &[2]),
+            ((Before(b"d"), Before(b"d")), &[]),
+            ((Before(b""), Before(b"")), &[]),
+            ((Before(b""), After(b"")), &[0]),
+        ];
+        for (cuts, expected) in ranges {
+            assert_eq!(found(&directory, cuts, 4, false), expected, "{cuts:?}");
+        }
+        assert_eq!(found(&directory, (Begin, End), 0, false), [0; 0]);
         let change = StringPartitionChange {
             keys_came: 1,
             ..StringPartitionChange::default()

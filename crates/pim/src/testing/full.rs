@@ -1,7 +1,27 @@
-//! Modules that are full lose no entries.
+//! Modules that are full lose no entries, and scans of all entries.
 
-use nearfield_core::{Batch, OperationError, OperationOutcome, OrderedIndex, Words};
+use nearfield_core::{Batch, OperationError, OperationOutcome, OrderedIndex, ScanDirection, Words};
 use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// Returns all entries; `None` if a round or a module has failed.
+pub fn everything(index: &impl OrderedIndex<Words>) -> Option<BTreeMap<u64, u64>> {
+    let mut batch = Batch::<Words>::new();
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    batch.scan(all.0, all.1, u32::MAX, ScanDirection::Ascending);
+    index.execute(&mut batch).ok()?;
+    let is_done = matches!(batch.outcome(0), OperationOutcome::Entries(_));
+    is_done.then(|| batch.entries(0).collect())
+}
+
+/// Returns all entries, after as many attempts as it takes.
+pub fn everything_at_last(index: &impl OrderedIndex<Words>) -> BTreeMap<u64, u64> {
+    loop {
+        if let Some(everything) = everything(index) {
+            return everything;
+        }
+    }
+}
 
 /// Inserts keys from the whole key space, and then keys from a small part of it, until nothing fits
 /// any more.

@@ -1,16 +1,15 @@
 //! Modules that are full or fail lose no entries.
 
 use crate::unsteady::UnsteadyDevice;
-use nearfield_core::{Batch, OperationError, OperationOutcome, OrderedIndex, ScanDirection, Words};
+use nearfield_core::{Batch, OperationError, OperationOutcome, OrderedIndex, Words};
 use nearfield_pim::device::{
     Answered, DeviceCounters, ModuleDevice, ModuleError, ModuleProgram, RoundError, Workers,
 };
 use nearfield_pim::radar::{Radar, RadarOptions};
-use nearfield_pim::testing::full::{fill, refuses_large_batch};
+use nearfield_pim::testing::full::{everything, everything_at_last, fill, refuses_large_batch};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -47,12 +46,7 @@ fn a_batch_that_is_too_large_for_a_module_is_refused() {
 fn a_refused_round_leaves_everything_where_it_was() {
     let mut moved = 0;
     for seed in 0..20 {
-        let device = UnsteadyDevice {
-            device: Workers::new(MODULES, 1 << 20, 2),
-            random: SmallRng::seed_from_u64(seed),
-            refuses: 0.2,
-            fails: 0.0,
-        };
+        let device = UnsteadyDevice::new(MODULES, seed, 0.2, 0.0);
         let options = RadarOptions {
             fanout: 4,
             levels: 1,
@@ -88,12 +82,7 @@ fn a_refused_round_leaves_everything_where_it_was() {
         }
         let moves = index.moves();
         moved += moves.divided.min(moves.pulled).min(moves.returned);
-        let everything = loop {
-            if let Some(everything) = everything(&index) {
-                break everything;
-            }
-        };
-        assert_eq!(everything, map, "seed {seed}");
+        assert_eq!(everything_at_last(&index), map, "seed {seed}");
     }
     assert!(moved > 0, "no subrange was divided, pulled and returned");
 }
@@ -164,16 +153,6 @@ fn execute(
     }
 }
 
-/// Returns all entries; `None` if a round or a module has failed.
-fn everything<D: ModuleDevice + Send>(index: &Radar<D>) -> Option<BTreeMap<u64, u64>> {
-    let mut batch = Batch::<Words>::new();
-    let all = (Bound::Unbounded, Bound::Unbounded);
-    batch.scan(all.0, all.1, u32::MAX, ScanDirection::Ascending);
-    index.execute(&mut batch).ok()?;
-    let is_done = matches!(batch.outcome(0), OperationOutcome::Entries(_));
-    is_done.then(|| batch.entries(0).collect())
-}
-
 #[test]
 fn no_acknowledged_write_is_lost_whatever_becomes_of_rounds_and_modules() {
     let mut moved = [0; 4];
@@ -207,12 +186,10 @@ fn no_acknowledged_write_is_lost_whatever_becomes_of_rounds_and_modules() {
         },
     ];
     for seed in 0..24 {
-        let device = UnsteadyDevice {
-            device: Workers::new([2, 4][seed as usize / 12], 1 << 20, 2),
-            random: SmallRng::seed_from_u64(seed),
-            refuses: [0.0, 0.1][seed as usize % 2],
-            fails: [0.3, 0.1, 0.5][seed as usize % 3],
-        };
+        let modules = [2, 4][seed as usize / 12];
+        let (refuses, fails) = (seed as usize % 2, seed as usize % 3);
+        let (refuses, fails) = ([0.0, 0.1][refuses], [0.3, 0.1, 0.5][fails]);
+        let device = UnsteadyDevice::new(modules, seed, refuses, fails);
         let index = Radar::new(device, all_options[seed as usize % all_options.len()]);
         let random = &mut SmallRng::seed_from_u64(!seed);
         let mut possible = Possible::new();
@@ -226,11 +203,7 @@ fn no_acknowledged_write_is_lost_whatever_becomes_of_rounds_and_modules() {
             execute(&index, &mut possible, random, used);
             index.check_invariants();
         }
-        let everything = loop {
-            if let Some(everything) = everything(&index) {
-                break everything;
-            }
-        };
+        let everything = everything_at_last(&index);
         for (key, may) in &possible {
             let found = everything.get(key).copied();
             assert!(
@@ -251,12 +224,7 @@ fn no_acknowledged_write_is_lost_whatever_becomes_of_rounds_and_modules() {
 #[test]
 fn keys_are_counted_again_once_modules_reply() {
     for options in [RadarOptions::nearfield(), RadarOptions::radar(MODULES)] {
-        let device = UnsteadyDevice {
-            device: Workers::new(MODULES, 1 << 20, 2),
-            random: SmallRng::seed_from_u64(3),
-            refuses: 0.1,
-            fails: 0.5,
-        };
+        let device = UnsteadyDevice::new(MODULES, 3, 0.1, 0.5);
         let index = Radar::new(device, options);
         let random = &mut SmallRng::seed_from_u64(4);
         let mut possible = Possible::new();

@@ -2,12 +2,13 @@
 
 use nearfield_core::{Batch, OrderedIndex, Words};
 use nearfield_hardware::modules::ModulePreset;
-use nearfield_pim::device::{Model, ModuleDevice, Workers};
+use nearfield_pim::device::{Model, ModuleDevice};
 use nearfield_pim::radar::heights::{
     Accuracy, Heights, HotnessSample, HotnessScale, LearningWindow, Predictor, RadarPhase,
     Sequence, SpanClock,
 };
 use nearfield_pim::radar::{Radar, RadarOptions};
+use nearfield_pim::testing::devices::{modelled, modules, workers};
 use nearfield_testkit::model;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -106,7 +107,6 @@ fn hot_subranges_are_found_with_fewer_pointers() {
 #[test]
 fn an_index_with_heights_does_what_a_map_does() {
     let build = |seed: u64| {
-        let modules = [1, 2, 3, 8, 64][seed as usize % 5];
         let of = [RadarOptions::radar, RadarOptions::basic, |_| {
             RadarOptions::nearfield()
         }];
@@ -115,17 +115,11 @@ fn an_index_with_heights_does_what_a_map_does() {
             heights: heights[seed as usize / 5 % 2],
             sends_lists: false,
             cools: Some(1),
-            ..of[seed as usize % 3](modules)
+            ..of[seed as usize % 3](modules(seed))
         }
     };
-    let modules = |seed: u64| [1, 2, 3, 8, 64][seed as usize % 5];
-    model::check::<Words, _>(60, |seed| {
-        let model = Model::new(modules(seed), ModulePreset::UpmemMeasured.parameters());
-        Radar::new(model, build(seed))
-    });
-    model::check::<Words, _>(20, |seed| {
-        Radar::new(Workers::new(modules(seed), 1 << 22, 2), build(seed))
-    });
+    model::check::<Words, _>(60, |seed| Radar::new(modelled(seed), build(seed)));
+    model::check::<Words, _>(20, |seed| Radar::new(workers(seed), build(seed)));
 }
 
 /// A predictor that raises random subranges, and records its jobs.

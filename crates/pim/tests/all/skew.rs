@@ -4,6 +4,7 @@ use nearfield_core::{Batch, OperationOutcome, OrderedIndex, ScanDirection, Words
 use nearfield_hardware::modules::ModulePreset;
 use nearfield_pim::device::{HostWork, Model, ModuleDevice};
 use nearfield_pim::radar::{Radar, RadarOptions, SubrangeMoveCounts};
+use nearfield_pim::testing::full::everything;
 use nearfield_pim::testing::skew::{BATCH, KEYS, MODULES, imbalance, key, load, model, words_sent};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -28,17 +29,9 @@ fn subranges_follow_the_load_and_everything_stays_where_it_is_found() {
         assert_eq!(index.len() as u64, KEYS);
         index.check_invariants();
         // All entries are present, in order.
-        let mut batch = Batch::<Words>::new();
-        batch.scan(
-            Bound::Unbounded,
-            Bound::Unbounded,
-            u32::MAX,
-            ScanDirection::Ascending,
-        );
-        index.execute(&mut batch).expect("executed");
-        let entries = batch.entries(0);
+        let entries = everything(&index).expect("executed");
         let expected = (0..KEYS).map(|number| (key(number), number));
-        assert!(entries.eq(expected));
+        assert!(entries.into_iter().eq(expected));
     }
 }
 

@@ -314,12 +314,9 @@ fn write(
 fn nothing_is_lost_whatever_becomes_of_rounds_and_modules() {
     let (mut divided, mut merged, mut taken) = (0, 0, 0);
     for seed in 0..30 {
-        let device = UnsteadyDevice {
-            device: Workers::new(4, 1 << 20, 2),
-            random: SmallRng::seed_from_u64(seed),
-            refuses: [0.0, 0.2][seed as usize % 2],
-            fails: [0.3, 0.0, 0.1][seed as usize % 3],
-        };
+        let (refuses, fails) = (seed as usize % 2, seed as usize % 3);
+        let (refuses, fails) = ([0.0, 0.2][refuses], [0.3, 0.0, 0.1][fails]);
+        let device = UnsteadyDevice::new(4, seed, refuses, fails);
         let index = PimStrings::new(device, small());
         let random = &mut SmallRng::seed_from_u64(!seed);
         let mut possible = Possible::new();
@@ -348,13 +345,7 @@ fn nothing_is_lost_whatever_becomes_of_rounds_and_modules() {
 
 #[test]
 fn keys_are_counted_again_once_modules_answer() {
-    let device = UnsteadyDevice {
-        device: Workers::new(4, 1 << 20, 2),
-        random: SmallRng::seed_from_u64(3),
-        refuses: 0.0,
-        fails: 0.5,
-    };
-    let index = PimStrings::new(device, small());
+    let index = PimStrings::new(UnsteadyDevice::new(4, 3, 0.0, 0.5), small());
     let random = &mut SmallRng::seed_from_u64(4);
     let mut possible = Possible::new();
     for _ in 0..20 {

@@ -3,17 +3,28 @@
 use nearfield_pim::device::{
     Answered, DeviceCounters, ModuleDevice, ModuleError, ModuleProgram, RoundError, Workers,
 };
-use rand::RngExt;
 use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 
 /// A device that refuses rounds, and modules that fail before or after they have done something.
 pub struct UnsteadyDevice {
-    pub device: Workers,
-    pub random: SmallRng,
-    /// The probability that a round is refused.
-    pub refuses: f64,
-    /// The probability that a module fails in a round.
-    pub fails: f64,
+    device: Workers,
+    random: SmallRng,
+    refuses: f64,
+    fails: f64,
+}
+
+impl UnsteadyDevice {
+    /// Creates modules. `refuses` is the probability that a round is refused, `fails` that a module
+    /// fails in a round.
+    pub fn new(modules: usize, seed: u64, refuses: f64, fails: f64) -> UnsteadyDevice {
+        UnsteadyDevice {
+            device: Workers::new(modules, 1 << 20, 2),
+            random: SmallRng::seed_from_u64(seed),
+            refuses,
+            fails,
+        }
+    }
 }
 
 impl ModuleDevice for UnsteadyDevice {

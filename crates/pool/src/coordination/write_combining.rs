@@ -143,6 +143,9 @@ impl Leader<'_> {
     /// Call this under the lock under which `found` was read, as late as possible: no other client
     /// may write the key before the returned value is written, or given up. If the lock was lost
     /// before any of it was written, the leader can close once more, with the value found then.
+    ///
+    /// A leader that swaps a word in place of a lock closes before each swap of an existing value,
+    /// and [`reopen`](Leader::reopen)s if it finds after that that its write changes nothing.
     pub fn close(&mut self, found: Option<&[u8]>) -> Option<Vec<u8>> {
         // A leader that closes once more decides for all writes again.
         self.answers.clear();
@@ -158,6 +161,17 @@ impl Leader<'_> {
             }
         }
         held.map(<[u8]>::to_vec)
+    }
+
+    /// Gives up the combined writes: they wait for the next leader.
+    ///
+    /// For a leader without a lock that updates, has closed, and then finds the key absent. Another
+    /// client may have inserted the key since, and writes that arrived after that must find it.
+    pub fn reopen(&mut self) {
+        self.answers.clear();
+        if let Some(turn) = &mut self.turn {
+            turn.close(|_| false);
+        }
     }
 
     fn answer(&mut self, answers: impl Iterator<Item = Answer>) {
@@ -353,6 +367,31 @@ mod tests {
         assert_eq!(poll(third.as_mut()), Some(Ok(None)));
         while poll(second.as_mut()).is_none() {}
         assert_eq!((remote.held.get(), writes.len()), (Some(2), 0));
+    }
+
+    #[test]
+    fn reopened_writes_are_done_by_the_next_leader() {
+        let (remote, writes) = (Remote::default(), WriteCombining::default());
+        let lead = async |leader: &mut Leader<'_>| {
+            pause().await;
+            assert_eq!(leader.close(Some(&[7])), Some(vec![3]));
+            leader.reopen();
+            Ok(None)
+        };
+        let update = |value| CombinedWrite::Update(vec![value]);
+        let mut first = pin!(writes.combine(b"key", update(1), lead));
+        assert_eq!(poll(first.as_mut()), None);
+        let mut second = pin!(remote.write(&writes, update(2)));
+        let mut third = pin!(remote.write(&writes, update(3)));
+        assert_eq!(poll(second.as_mut()), None);
+        assert_eq!(poll(third.as_mut()), None);
+        assert_eq!(poll(first.as_mut()), Some(Ok(None)));
+        // Another client inserts the key.
+        remote.held.set(Some(9));
+        assert_eq!(poll(third.as_mut()), None);
+        while poll(second.as_mut()).is_none() {}
+        assert_eq!(poll(third.as_mut()), Some(Ok(Some(vec![2]))));
+        assert_eq!((remote.held.get(), writes.len()), (Some(3), 0));
     }
 
     #[test]

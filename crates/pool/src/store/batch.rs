@@ -157,9 +157,14 @@ impl<'b, F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, 'b, F, E> {
         }
     }
 
-    /// Writes the outcomes of gets of a key.
-    fn write(&self, group: OperationGroup, value: Option<&[u8]>) {
-        let (key, value) = (self.key(group.first()), value.map(F::value_of));
+    /// Writes the outcomes of gets of a key, from what its slot or its block holds.
+    fn write(&self, group: OperationGroup, held: Option<&[u8]>) {
+        let key = self.key(group.first());
+        let value = self
+            .client
+            .codec
+            .value_of_key(F::key_bytes(key).as_ref(), held);
+        let value = value.map(F::value_of);
         let mut output = self.output.borrow_mut();
         for position in self.groups.operations(group) {
             output.value(position, key, value);
@@ -219,8 +224,9 @@ impl<'b, F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, 'b, F, E> {
         };
         match range {
             Some(range) => {
-                let scan = self.client.scan(&range, limit, direction).await;
-                scan.map(|(entries, _)| entries)
+                let (mut entries, _) = self.client.scan(&range, limit, direction).await?;
+                entries.truncate(limit);
+                Ok(entries)
             }
             None => Ok(Vec::new()),
         }

@@ -1,5 +1,5 @@
 //! Values that do not fit in a slot: each has a block of its own, which is written before a slot
-//! refers to it, and never again while one does.
+//! refers to it, and never again while one does. So have [long keys](super::long_keys).
 //!
 //! The memory of a replaced block is reused when no operation can still read it, by separate
 //! [`epochs`](nearfield_fabric::recovery::epochs): an operation enters an epoch before it reads a
@@ -219,6 +219,42 @@ impl ValueBlockAllocator {
         Some(spare.swap_remove(found).address)
     }
 
+    /// Returns an unwritten block for a value of this length, as
+    /// [`reserve`](ValueBlockAllocator::reserve) does. Does not wait: returns `None` if the memory
+    /// of retired blocks may become free, and no other is.
+    pub async fn reserve_now(
+        &self,
+        endpoint: &impl Endpoint,
+        length: usize,
+    ) -> Result<Option<StoreValueBlock>, PoolError> {
+        let bytes = length as u32;
+        let memory = memory_bytes(bytes);
+        loop {
+            let address = match self.take_spare(memory) {
+                Some(address) => address,
+                None => match self.allocate_now(endpoint, memory).await {
+                    Err(PoolError::Fabric(FabricError::OutOfMemory { .. }))
+                        if self.has_retired() =>
+                    {
+                        return Ok(None);
+                    }
+                    allocated => allocated?,
+                },
+            };
+            if endpoint.is_reachable(address.node()) {
+                return Ok(Some(StoreValueBlock { address, bytes }));
+            }
+        }
+    }
+
+    /// Returns a block for a value of another length in the same memory, if that has the same
+    /// length.
+    pub fn resized(block: StoreValueBlock, length: usize) -> Option<StoreValueBlock> {
+        let bytes = length as u32;
+        let is_same = memory_bytes(bytes) == memory_bytes(block.bytes);
+        is_same.then_some(StoreValueBlock { bytes, ..block })
+    }
+
     async fn allocate(
         &self,
         endpoint: &impl Endpoint,
@@ -227,22 +263,31 @@ impl ValueBlockAllocator {
         // A silent process delays the epochs for a lease, after which it is expelled.
         let until = endpoint.now() + LEASES_OF_WAITING * LEASE;
         loop {
-            if let Some(memory) = &self.memory
-                && let Some(address) = memory.0.reuse(endpoint, bytes).await?
-            {
-                return Ok(address);
-            }
-            match self.arena.allocate(endpoint, bytes).await {
-                Err(FabricError::OutOfMemory { .. })
+            match self.allocate_now(endpoint, bytes).await {
+                Err(PoolError::Fabric(FabricError::OutOfMemory { .. }))
                     if self.has_retired() && endpoint.now() < until =>
                 {
                     endpoint.sleep(WAIT).await;
                     // Each entry advances the epochs, if it is time.
                     drop(self.enter(endpoint).await?);
                 }
-                allocated => return Ok(allocated?),
+                allocated => return allocated,
             }
         }
+    }
+
+    /// Allocates memory that is free already.
+    async fn allocate_now(
+        &self,
+        endpoint: &impl Endpoint,
+        bytes: u64,
+    ) -> Result<GlobalAddress, PoolError> {
+        if let Some(memory) = &self.memory
+            && let Some(address) = memory.0.reuse(endpoint, bytes).await?
+        {
+            return Ok(address);
+        }
+        Ok(self.arena.allocate(endpoint, bytes).await?)
     }
 
     fn has_retired(&self) -> bool {

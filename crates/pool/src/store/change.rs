@@ -43,7 +43,7 @@ impl<F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, '_, F, E> {
         let mut bytes = 0;
         let together = groups.take_while(|group| {
             bytes += self.count_value_bytes(**group);
-            bytes <= VALUE_BYTES_MAX && !self.may_read_a_block(**group)
+            bytes <= VALUE_BYTES_MAX && !self.may_read_a_block(**group) && !self.is_long(**group)
         });
         match together.count() {
             0 | 1 => 1,
@@ -70,6 +70,12 @@ impl<F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, '_, F, E> {
     /// Executes all operations on some keys, which ascend. Those on one key are executed at one
     /// moment: under the lock of its leaf.
     pub async fn change(&self, groups: &[OperationGroup]) {
+        if let &[group] = groups
+            && self.is_long(group)
+        {
+            // Rare, and its state is large.
+            return Box::pin(self.change_long(group)).await;
+        }
         let prepare = |&group: &OperationGroup| {
             let mut positions = self.groups.operations(group);
             PreparedChange {
@@ -460,14 +466,14 @@ impl<F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, '_, F, E> {
         }
     }
 
-    fn no_room(&self, position: usize, error: &FabricError) -> OperationError {
+    pub(super) fn no_room(&self, position: usize, error: &FabricError) -> OperationError {
         let key = F::key_bytes(self.key(position));
         let key = OperationError::shorten(key.as_ref());
         let what = format!("entry of key {key:?}: {error}");
         OperationError::OutOfMemory { what }
     }
 
-    fn unknown(&self, error: &PoolError) -> OperationError {
+    pub(super) fn unknown(&self, error: &PoolError) -> OperationError {
         self.client.note_failure(error);
         let what = error.to_string();
         OperationError::Unknown { what }

@@ -3,6 +3,8 @@
 use super::blocks::ValueBlockAllocator;
 use super::form::{Codec, SlotKey, StoreSlotValue, StoreValueBlock};
 use super::health::NodeHealth;
+use super::long_keys;
+use super::long_scan::LongKeyScan;
 use super::way::ProgramConnection;
 use crate::chime::{ChimeTree, KeyChangeDecision};
 use crate::error::PoolError;
@@ -47,6 +49,8 @@ pub(super) struct PoolStoreClient<E> {
 pub(super) struct SlotRange {
     low: SlotKey,
     high: SlotKey,
+    /// The bounds of long keys, if they are long themselves: hashes do not show the order.
+    long: (Bound<Vec<u8>>, Bound<Vec<u8>>),
 }
 
 impl SlotRange {
@@ -59,7 +63,16 @@ impl SlotRange {
             (codec.encode_key(&key[..length]), length < key.len())
         };
         let zero = || SlotKey::zero(codec.slot_key_bytes());
+        let is_long = |key: &[u8]| codec.has_long_keys() && codec.rest(key).is_some();
+        let end = |key: &[u8], byte: u8| codec.end_of_family(codec.family(&cut(key).0), byte);
+        let exact = |bound: Bound<&[u8]>| match bound {
+            Bound::Included(key) if is_long(key) => Bound::Included(key.to_vec()),
+            Bound::Excluded(key) if is_long(key) => Bound::Excluded(key.to_vec()),
+            _ => Bound::Unbounded,
+        };
+        let long = (exact(low), exact(high));
         let low = match low {
+            Bound::Included(key) | Bound::Excluded(key) if is_long(key) => end(key, 0),
             Bound::Unbounded => zero(),
             Bound::Included(key) => match cut(key) {
                 (slot, false) => slot,
@@ -68,6 +81,7 @@ impl SlotRange {
             Bound::Excluded(key) => cut(key).0.next()?,
         };
         let high = match high {
+            Bound::Included(key) | Bound::Excluded(key) if is_long(key) => end(key, 0xff),
             Bound::Unbounded => {
                 let mut last = zero();
                 last.fill(0xff);
@@ -79,7 +93,36 @@ impl SlotRange {
                 (slot, true) => slot,
             },
         };
-        (low[..] <= high[..]).then_some(SlotRange { low, high })
+        (low[..] <= high[..]).then_some(SlotRange { low, high, long })
+    }
+
+    /// Returns true if the range has this long key, whose slot is in the range.
+    pub fn has_long_key(&self, key: &[u8]) -> bool {
+        let is_above = match &self.long.0 {
+            Bound::Included(low) => key >= &low[..],
+            Bound::Excluded(low) => key > &low[..],
+            Bound::Unbounded => true,
+        };
+        is_above
+            && match &self.long.1 {
+                Bound::Included(high) => key <= &high[..],
+                Bound::Excluded(high) => key < &high[..],
+                Bound::Unbounded => true,
+            }
+    }
+
+    /// Returns the range which begins at all slots of a family that a scan has read in part.
+    pub fn with_family(self, codec: &Codec, family: &[u8], direction: ScanDirection) -> SlotRange {
+        match direction {
+            ScanDirection::Ascending => SlotRange {
+                low: codec.end_of_family(family, 0),
+                ..self
+            },
+            ScanDirection::Descending => SlotRange {
+                high: codec.end_of_family(family, 0xff),
+                ..self
+            },
+        }
     }
 
     /// Creates the range from one slot to another.
@@ -93,6 +136,7 @@ impl SlotRange {
         SlotRange {
             low: slot(low),
             high: slot(high),
+            long: (Bound::Unbounded, Bound::Unbounded),
         }
     }
 
@@ -122,7 +166,8 @@ impl<E: Endpoint> PoolStoreClient<E> {
     }
 
     /// Reads the neighborhoods of keys by one post, and the blocks of long values by another, and
-    /// passes each value to `found` by its number. Returns the keys that need more reads.
+    /// passes each value to `found` by its number; of slots of long keys their blocks. Returns the
+    /// keys that need more reads.
     pub async fn get_each(
         &self,
         keys: &[SlotKey],
@@ -161,7 +206,7 @@ impl<E: Endpoint> PoolStoreClient<E> {
         left
     }
 
-    /// Passes the value of a key that needs more reads to `found`.
+    /// Passes the value of a key that needs more reads to `found`, or its block if it is long.
     pub async fn get_rest<R>(
         &self,
         key: &SlotKey,
@@ -188,13 +233,17 @@ impl<E: Endpoint> PoolStoreClient<E> {
     }
 
     /// Returns the first `limit` entries of a range, from the end where `direction` begins, and the
-    /// rest of the range; `None` if nothing is left.
+    /// rest of the range; `None` if nothing is left. Returns more entries if keys are long: all
+    /// with one beginning, whose order is known only when they were read.
     pub async fn scan(
         &self,
         range: &SlotRange,
         limit: usize,
         direction: ScanDirection,
     ) -> Result<(Vec<Entry>, Option<SlotRange>), PoolError> {
+        if self.codec.has_long_keys() {
+            return self.scan_long(range, limit, direction).await;
+        }
         let mut entries = Vec::new();
         let mut piece = PIECE_MIN;
         let mut rest = Some(range.clone());
@@ -214,7 +263,35 @@ impl<E: Endpoint> PoolStoreClient<E> {
         Ok((entries, rest))
     }
 
-    /// Reads a piece, with values in place of slots.
+    /// Scans like [`scan`](PoolStoreClient::scan), in a store with long keys.
+    async fn scan_long(
+        &self,
+        range: &SlotRange,
+        limit: usize,
+        direction: ScanDirection,
+    ) -> Result<(Vec<Entry>, Option<SlotRange>), PoolError> {
+        let mut scan = LongKeyScan::new(&self.codec, range, direction);
+        let mut piece = PIECE_MIN;
+        let mut rest = Some(range.clone());
+        while scan.settled() < limit
+            && let Some(range) = rest.take()
+        {
+            // One more slot than entries: the next beginning shows that the last one is complete.
+            let wanted = match scan.is_open() {
+                true => piece,
+                false => piece.min((limit - scan.settled()).saturating_add(1)),
+            };
+            let mut found = self.piece_with_values(&range, wanted, direction).await?;
+            rest = behind(range, &mut found, wanted, direction);
+            for (slot, held) in found {
+                scan.take(slot, held);
+            }
+            piece = (2 * piece).min(PIECE_MAX);
+        }
+        Ok(scan.finish(rest))
+    }
+
+    /// Reads a piece, with values in place of slots, and blocks in place of those of long keys.
     async fn piece_with_values(
         &self,
         range: &SlotRange,
@@ -249,11 +326,47 @@ impl<E: Endpoint> PoolStoreClient<E> {
         let mut count = 0;
         let mut rest = SlotRange::new(&self.codec, Bound::Unbounded, Bound::Unbounded);
         while let Some(range) = rest {
-            let mut found = self
-                .piece(&range, PIECE_MAX, ScanDirection::Ascending)
-                .await?;
+            let (mut found, keys) = self.piece_with_count(&range).await?;
             rest = behind(range, &mut found, PIECE_MAX, ScanDirection::Ascending);
-            count += found.len();
+            count += keys;
+        }
+        Ok(count)
+    }
+
+    /// Reads a piece of a range, and returns the number of its keys, too.
+    async fn piece_with_count(&self, range: &SlotRange) -> Result<(Vec<Entry>, usize), PoolError> {
+        let (endpoint, direction) = (self.tree.endpoint(), ScanDirection::Ascending);
+        if !self.codec.has_long_keys() {
+            let found = self.piece(range, PIECE_MAX, direction).await?;
+            let keys = found.len();
+            return Ok((found, keys));
+        }
+        loop {
+            let reading = self.blocks.enter(endpoint).await?;
+            let found = self.piece(range, PIECE_MAX, direction).await?;
+            let keys = self.count_keys(&found).await?;
+            if reading.is_valid(endpoint).await? {
+                return Ok((found, keys));
+            }
+        }
+    }
+
+    /// Returns the number of keys of some slots, by the beginnings of the blocks of long ones.
+    async fn count_keys(&self, slots: &[Entry]) -> Result<usize, PoolError> {
+        let (mut count, mut blocks) = (0, Vec::new());
+        for (slot, held) in slots {
+            match self.codec.decode_value(held) {
+                StoreSlotValue::Outside(block) if self.codec.is_long(slot) => {
+                    blocks.push(StoreValueBlock {
+                        bytes: block.bytes.min(long_keys::COUNT_BYTES as u32),
+                        ..block
+                    });
+                }
+                _ => count += 1,
+            }
+        }
+        for block in self.blocks.read_all(self.tree.endpoint(), &blocks).await? {
+            count += long_keys::count(&block);
         }
         Ok(count)
     }
@@ -321,7 +434,11 @@ fn behind(
     wanted: usize,
     direction: ScanDirection,
 ) -> Option<SlotRange> {
-    let SlotRange { mut low, mut high } = range;
+    let SlotRange {
+        mut low,
+        mut high,
+        long,
+    } = range;
     // A piece that is shorter than requested ends the index.
     let is_all = found.len() < wanted;
     let within = |(key, _): &Entry| match direction {
@@ -345,5 +462,5 @@ fn behind(
             high = high.previous()?;
         }
     }
-    (low[..] <= high[..]).then_some(SlotRange { low, high })
+    (low[..] <= high[..]).then_some(SlotRange { low, high, long })
 }

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! key of a slot   | key | zeros | length of key and one: 1, or 2 from 255 bytes on, big-endian |
+//!                 | beginning of a long key | greatest length | hash of the rest: 0 to 4        |
 //! value of a slot | length 1 | value | zeros |                   as long as values are kept inline
 //!                 | 255 | length 4 | address 8 | zeros |         of a block of its own
 //! ```
@@ -10,11 +11,17 @@
 //! A key and the same key followed by zeros differ only in their length, which orders them. No key
 //! of a slot is all zeros, which marks empty slots of a tree. Words have values of eight bytes, and
 //! no other fields.
+//!
+//! A store may keep only the beginning of a long key in its slot. The length there is one more than
+//! that of all keys which fit, so that long keys follow their beginning. The hash distinguishes
+//! long keys of one beginning, and the block of the slot holds their rests and values
+//! ([`long_keys`](super::long_keys)). Slots of keys that fit have zeros in place of the hash.
 
-use super::StoreOptions;
+use super::{KEY_BYTES_MAX, StoreOptions, long_keys};
 use crate::error::PoolError;
 use nearfield_core::{ByteStrings, EntryForm, MAX_VALUE_BYTES, Words};
 use nearfield_fabric::{GlobalAddress, LINE_BYTES};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// The length of a word in bytes.
 const WORD: usize = 8;
@@ -22,6 +29,10 @@ const WORD: usize = 8;
 const IN_BLOCK: u8 = u8::MAX;
 /// Number of bytes that describe a block.
 const BLOCK_BYTES: usize = 12;
+/// Maximum number of bytes of the hash in the slot of a long key.
+const HASH_BYTES_MAX: usize = 4;
+/// Maximum length of a block in bytes: of a value, or of a long key with its value.
+pub(super) const BLOCK_LENGTH_MAX: usize = MAX_VALUE_BYTES + KEY_BYTES_MAX + long_keys::FIELD_BYTES;
 
 /// A form of entries that a store can keep: [`ByteStrings`] or [`Words`].
 pub trait PoolEntryForm: EntryForm {
@@ -106,7 +117,7 @@ impl StoreValueBlock {
         let StoreValueBlock { address, bytes } = self;
         let is_one = !address.is_null()
             && address.offset().is_multiple_of(LINE_BYTES)
-            && bytes as usize <= MAX_VALUE_BYTES;
+            && bytes as usize <= BLOCK_LENGTH_MAX;
         if is_one {
             Ok(())
         } else {
@@ -127,6 +138,10 @@ pub(super) enum StoreSlotValue<'s> {
 pub(super) struct Codec {
     /// The longest key, in bytes.
     pub key_bytes_max: usize,
+    /// The longest key that its slot holds as a whole, in bytes. Longer ones have blocks.
+    kept_bytes: usize,
+    /// The number of bytes of the hash in the slots of long keys.
+    hash_bytes: usize,
     /// The longest value that is kept inline; `None` if all values are words.
     inline_bytes_max: Option<usize>,
 }
@@ -136,12 +151,22 @@ impl Codec {
         if F::IS_WORDS {
             return Codec {
                 key_bytes_max: WORD,
+                kept_bytes: WORD,
+                hash_bytes: 0,
                 inline_bytes_max: None,
             };
         }
         let inline = options.inline_bytes_max;
+        let key_bytes_max = options.key_bytes_max;
+        let kept = options.key_slot_bytes.unwrap_or(key_bytes_max);
+        let has_long_keys = kept < key_bytes_max;
         Codec {
-            key_bytes_max: options.key_bytes_max,
+            key_bytes_max,
+            kept_bytes: kept.min(key_bytes_max),
+            hash_bytes: match has_long_keys {
+                true => options.key_hash_bytes.min(HASH_BYTES_MAX),
+                false => 0,
+            },
             inline_bytes_max: Some(inline.clamp(BLOCK_BYTES, usize::from(IN_BLOCK) - 1)),
         }
     }
@@ -153,7 +178,65 @@ impl Codec {
 
     /// Returns the length of a slot's key.
     pub fn slot_key_bytes(&self) -> usize {
-        self.key_bytes_max + self.suffix_bytes()
+        self.kept_bytes + self.suffix_bytes() + self.hash_bytes
+    }
+
+    /// Returns true if keys may be longer than those that slots hold.
+    pub fn has_long_keys(&self) -> bool {
+        self.kept_bytes < self.key_bytes_max
+    }
+
+    /// Returns the form of keys as a number, which all users of a store share: 0 if slots hold all
+    /// keys.
+    pub fn key_form(&self) -> u64 {
+        match self.has_long_keys() {
+            true => 1 + self.kept_bytes as u64 + ((self.hash_bytes as u64) << 16),
+            false => 0,
+        }
+    }
+
+    /// Returns the rest of a long key, which its slot does not hold.
+    pub fn rest<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+        key.get(self.kept_bytes..).filter(|rest| !rest.is_empty())
+    }
+
+    /// Returns the value of a key, if there is one, from what its slot or its block holds.
+    pub fn value_of_key<'v>(&self, key: &[u8], held: Option<&'v [u8]>) -> Option<&'v [u8]> {
+        match self.rest(key) {
+            Some(rest) => long_keys::find(held?, rest),
+            None => held,
+        }
+    }
+
+    /// Returns true if the slot is one of long keys.
+    pub fn is_long(&self, slot: &[u8]) -> bool {
+        self.has_long_keys() && self.suffix(slot) > self.kept_bytes + 1
+    }
+
+    /// Returns the bytes that all slots of long keys with the same beginning have in common. The
+    /// beginning comes first.
+    pub fn family<'s>(&self, slot: &'s [u8]) -> &'s [u8] {
+        &slot[..self.kept_bytes + self.suffix_bytes()]
+    }
+
+    /// Returns the beginning of the long keys of a slot.
+    pub fn beginning<'s>(&self, slot: &'s [u8]) -> &'s [u8] {
+        &slot[..self.kept_bytes]
+    }
+
+    /// Returns the first or the last slot of a [family](Codec::family): with this byte in place of
+    /// the hash.
+    pub fn end_of_family(&self, family: &[u8], byte: u8) -> SlotKey {
+        let mut slot = SlotKey::zero(self.slot_key_bytes());
+        slot[..family.len()].copy_from_slice(family);
+        slot[family.len()..].fill(byte);
+        slot
+    }
+
+    /// Returns the length field of a slot.
+    fn suffix(&self, slot: &[u8]) -> usize {
+        let bytes = slot[self.kept_bytes..].iter().take(self.suffix_bytes());
+        bytes.fold(0, |all, &byte| all << 8 | usize::from(byte))
     }
 
     /// Returns the length of a slot's value.
@@ -161,9 +244,10 @@ impl Codec {
         self.inline_bytes_max.map_or(WORD, |inline| 1 + inline)
     }
 
-    /// Returns the number of bytes for the length of the longest key and one.
+    /// Returns the number of bytes for the greatest length field.
     fn suffix_bytes(&self) -> usize {
-        if self.key_bytes_max < usize::from(u8::MAX) {
+        let greatest = self.kept_bytes + 1 + usize::from(self.has_long_keys());
+        if greatest <= usize::from(u8::MAX) {
             1
         } else {
             2
@@ -178,25 +262,29 @@ impl Codec {
             "the length has a place of its own"
         );
         let mut slot = SlotKey::zero(self.slot_key_bytes());
-        slot[..key.len()].copy_from_slice(key);
+        let kept = key.len().min(self.kept_bytes);
+        slot[..kept].copy_from_slice(&key[..kept]);
         // The length and one: the slot of the empty key is not all zeros, which mark an empty slot.
-        let suffix = (key.len() as u16 + 1).to_be_bytes();
-        slot[self.key_bytes_max..].copy_from_slice(&suffix[2 - self.suffix_bytes()..]);
+        let suffix = (key.len().min(self.kept_bytes + 1) as u16 + 1).to_be_bytes();
+        let suffix = &suffix[2 - self.suffix_bytes()..];
+        let hash_at = self.kept_bytes + suffix.len();
+        slot[self.kept_bytes..hash_at].copy_from_slice(suffix);
+        if let Some(rest) = self.rest(key) {
+            let hash = (xxh3_64(rest) as u32).to_be_bytes();
+            slot[hash_at..].copy_from_slice(&hash[HASH_BYTES_MAX - self.hash_bytes..]);
+        }
         slot
     }
 
-    /// Returns the key that a slot's key stands for.
+    /// Returns the key that a slot's key stands for: the beginning of long ones.
     pub fn decode_key<'s>(&self, slot: &'s [u8]) -> &'s [u8] {
-        let (key, suffix) = slot.split_at(self.key_bytes_max);
+        let key = self.beginning(slot);
         if self.word_suffix().is_some() {
             // All words have one length, whatever the suffix is.
             return key;
         }
-        let suffix = suffix
-            .iter()
-            .fold(0, |all, &byte| all << 8 | usize::from(byte));
         // Memory may be damaged, and no length in it leads beyond the key.
-        &key[..suffix.saturating_sub(1).min(key.len())]
+        &key[..self.suffix(slot).saturating_sub(1).min(key.len())]
     }
 
     /// Decodes the value of a slot.
@@ -363,6 +451,56 @@ mod tests {
             }
             assert!(slots.windows(2).all(|pair| pair[0][..] < pair[1][..]));
         }
+    }
+
+    /// Slots have the order of keys as far as they hold them, and long keys follow all keys that
+    /// are their beginnings.
+    #[test]
+    fn slots_of_long_keys_follow_those_of_their_beginnings() {
+        for (kept, hash) in [(0, 4), (2, 0), (2, 1), (253, 2), (254, 4), (300, 9)] {
+            let options = StoreOptions {
+                key_bytes_max: 400,
+                key_slot_bytes: Some(kept),
+                key_hash_bytes: hash,
+                ..StoreOptions::default()
+            };
+            let codec = Codec::new::<ByteStrings>(&options);
+            assert!(codec.has_long_keys() && codec.key_form() != 0);
+            let mut keys: Vec<Vec<u8>> = Vec::new();
+            for letter in [0, 1, 0xff] {
+                for length in [0, 1, 2, 3, 252, 253, 254, 255, 299, 300, 301, 400] {
+                    keys.push(vec![letter; length]);
+                    keys.push([vec![letter; length.min(399)], vec![7]].concat());
+                }
+            }
+            keys.sort();
+            keys.dedup();
+            let slots: Vec<_> = keys.iter().map(|key| codec.encode_key(key)).collect();
+            for (key, slot) in keys.iter().zip(&slots) {
+                assert_eq!(slot.len(), codec.slot_key_bytes());
+                assert!(slot.iter().any(|&byte| byte != 0));
+                assert_eq!(codec.is_long(slot), key.len() > kept);
+                assert_eq!(codec.rest(key).is_some(), key.len() > kept);
+                assert_eq!(codec.decode_key(slot), &key[..key.len().min(kept)]);
+                let family = codec.family(slot);
+                let ends = [0, 0xff].map(|byte| codec.end_of_family(family, byte));
+                assert!(key.len() <= kept || ends[0][..] <= slot[..] && slot[..] <= ends[1][..]);
+            }
+            for (pair, keys) in slots.windows(2).zip(keys.windows(2)) {
+                let is_one_family =
+                    codec.is_long(&pair[0]) && codec.family(&pair[0]) == codec.family(&pair[1]);
+                assert!(is_one_family || pair[0][..] < pair[1][..], "{keys:?}");
+            }
+        }
+        let whole = StoreOptions {
+            key_slot_bytes: Some(32),
+            ..StoreOptions::default()
+        };
+        let (whole, default) = (
+            Codec::new::<ByteStrings>(&whole),
+            Codec::new::<ByteStrings>(&StoreOptions::default()),
+        );
+        assert_eq!((whole, whole.key_form()), (default, 0));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! [`ChimeTree`](crate::chime::ChimeTree).
 //!
 //! - `form` puts keys and values of any length into slots of one length, `blocks` keeps the values
-//!   that do not fit there.
+//!   that do not fit there. If slots do not hold all of a key, blocks hold the rest (`long_keys`),
+//!   which is put in order by scans (`long_scan`) and changed one key at a time (`long_change`).
 //! - `batch` executes a batch by its plan ([`nearfield_core::plan`]): operations on different keys
 //!   are in flight at the same time, up to [`StoreOptions::in_flight`], and the operations on one
 //!   key are executed as one. `change` makes the changes of all keys of a leaf under one lock.
@@ -17,6 +18,9 @@ mod client;
 mod filtered;
 mod form;
 mod health;
+mod long_change;
+mod long_keys;
+mod long_scan;
 mod opening;
 mod put;
 mod returns;
@@ -52,9 +56,23 @@ pub const KEY_BYTES_MAX: usize = 4094;
 /// The options of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// Number of bytes of the longest key of byte strings, up to [`KEY_BYTES_MAX`]: every slot has
-    /// room for it. All users of a store must use the same. No effect for words.
+    /// Number of bytes of the longest key of byte strings, up to [`KEY_BYTES_MAX`]. Every slot has
+    /// room for it, unless [`key_slot_bytes`](StoreOptions::key_slot_bytes) is less. Then users of
+    /// a store may have different maxima, otherwise all must use the same. No effect for words.
     pub key_bytes_max: usize,
+    /// Number of bytes of the longest key of byte strings that its slot holds as a whole; `None` if
+    /// slots hold all keys. Of a longer key the slot holds this many bytes and a hash of the rest,
+    /// and a block holds the rest and the value, which takes one more round trip. All users of a
+    /// store must use the same. No effect for words.
+    ///
+    /// A range that begins or ends within keys of one beginning, as long as slots hold it, reads
+    /// all of them.
+    pub key_slot_bytes: Option<usize>,
+    /// Number of bytes of the hash in the slot of a long key, 0 to 4: long keys of one beginning
+    /// and one hash share a block, which every change of one of them writes again. All users of a
+    /// store must use the same. No effect without
+    /// [`key_slot_bytes`](StoreOptions::key_slot_bytes).
+    pub key_hash_bytes: usize,
     /// Number of bytes of the longest value of byte strings that is stored in its slot, 12 to 254:
     /// every slot has room for it. Longer values take one more round trip. All users of a store
     /// must use the same. No effect for words.
@@ -70,6 +88,8 @@ impl Default for StoreOptions {
     fn default() -> StoreOptions {
         StoreOptions {
             key_bytes_max: 32,
+            key_slot_bytes: None,
+            key_hash_bytes: 4,
             inline_bytes_max: 16,
             in_flight: 64,
             tree: ChimeOptions {
@@ -183,7 +203,9 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
         }
         let first = nodes.first().copied().unwrap_or_default();
         let node = Arc::new(node);
-        let tree = block_on(opening::create_or_open(endpoint, &nodes, Arc::clone(&node)))?;
+        let key_form = codec.key_form();
+        let tree = opening::create_or_open(endpoint, &nodes, Arc::clone(&node), key_form);
+        let tree = block_on(tree)?;
         let identity = block_on(opening::identity(tree.endpoint(), first))?;
         let blocks = if F::IS_WORDS {
             None

@@ -26,6 +26,9 @@ const BLOCKS_AT: u64 = STATE_AT + 8;
 /// in it.
 const IDENTITY_AT: u64 = STATE_AT + 16;
 const IDENTITY_BYTES: usize = 16;
+/// Offset of the last word of the line, with the form of keys on the first node: stores of
+/// different forms may have slots of one length.
+const KEY_FORM_AT: u64 = STATE_AT + LINE_BYTES - 8;
 /// Time after which a creator counts as dead.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The interval at which a client checks for the tree.
@@ -234,14 +237,16 @@ pub(super) async fn open<E: Endpoint>(
     ChimeTree::open(endpoint, nodes, header(first), node).await
 }
 
-/// Opens the tree, or creates it if no client has.
+/// Opens the tree, or creates it if no client has. Refuses a store whose keys have another form.
 pub(super) async fn create_or_open<E: Endpoint>(
     endpoint: E,
     nodes: &[NodeId],
     node: Arc<ChimeComputeNode>,
+    key_form: u64,
 ) -> Result<ChimeTree<E>, PoolError> {
     let first = nodes.first().copied().unwrap_or_default();
     let state = GlobalAddress::new(first, STATE_AT);
+    let form_at = GlobalAddress::new(first, KEY_FORM_AT);
     // A number of this creator's own, by which others see that a creator is still the same.
     let mine = rand::rng().random_range(1..READY);
     let mut expected = 0;
@@ -249,7 +254,15 @@ pub(super) async fn create_or_open<E: Endpoint>(
     loop {
         let found = endpoint.compare_swap(state, expected, mine).await?;
         if found == READY {
-            return open(endpoint, nodes, node, None).await;
+            let tree = open(endpoint, nodes, node, None).await?;
+            let mut word = [0; 8];
+            tree.endpoint().read(form_at, &mut word).await?;
+            return match u64::from_le_bytes(word) == key_form {
+                true => Ok(tree),
+                false => Err(PoolError::NoIndex {
+                    root: header(first),
+                }),
+            };
         }
         if found == expected {
             break;
@@ -282,6 +295,8 @@ pub(super) async fn create_or_open<E: Endpoint>(
         Ok(tree) => {
             // The state becomes ready last, when tree and blocks are there.
             BlockMemory::create(tree.endpoint(), blocks(first)).await?;
+            let word = key_form.to_le_bytes();
+            tree.endpoint().write(form_at, &word).await?;
             tree.endpoint().compare_swap(state, mine, READY).await?;
             Ok(tree)
         }

@@ -2,6 +2,7 @@
 
 use super::client::PoolStoreClient;
 use super::form::{SlotKey, StoreSlotValue};
+use super::long_change::LongKeyDecision;
 use super::{PoolEntryForm, PoolStore};
 use crate::chime::KeyChangeDecision;
 use crate::error::PoolError;
@@ -20,7 +21,8 @@ enum StorePutError {
 
 impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
     /// Sets the value of a key, whether it exists or not, and does not return the old one: a long
-    /// one is not read, nor is a word that this process has put recently.
+    /// one is not read, nor is a word that this process has put recently. The block of a long key
+    /// is read, because other keys may share it.
     ///
     /// # Errors
     /// `KeyTooLong`, `ValueTooLong`, `OutOfMemory`, `Unreachable` if nothing was changed,
@@ -39,9 +41,10 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
         }
         let client = self.client()?;
         let slot = self.codec.encode_key(key);
-        let done = match F::IS_WORDS {
-            true => block_on(client.put_word(&slot, value)),
-            false => block_on(client.put(&slot, value)),
+        let done = match (F::IS_WORDS, self.codec.rest(key)) {
+            (true, _) => block_on(client.put_word(&slot, value)),
+            (false, None) => block_on(client.put(&slot, value)),
+            (false, Some(rest)) => block_on(client.put_long(&slot, rest, value)),
         };
         done.map_err(|failed| match failed {
             StorePutError::Before(PoolError::Fabric(error @ FabricError::OutOfMemory { .. }))
@@ -71,6 +74,18 @@ impl<E: Endpoint> PoolStoreClient<E> {
         let slot = self.codec.encode_inline(value);
         let put = PoolIndexClient::put(&self.tree, key, &slot);
         put.await.map_err(StorePutError::Meanwhile)
+    }
+
+    /// Puts the value of a long key, whose rest its slot does not hold.
+    async fn put_long(
+        &self,
+        slot: &SlotKey,
+        rest: &[u8],
+        value: &[u8],
+    ) -> Result<(), StorePutError> {
+        let decide = |_: Option<&[u8]>| LongKeyDecision::Put(value.to_vec());
+        let put = self.alter_long(slot, rest, decide).await;
+        put.map(drop).map_err(StorePutError::Meanwhile)
     }
 
     /// Puts a byte string, and retires the block of the old one.

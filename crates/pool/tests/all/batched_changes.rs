@@ -1,20 +1,18 @@
 //! Tests of batched changes: keys of a leaf that are changed under one lock.
 
-use crate::simulated::steps;
-use crate::trees::{chime, compute_node, key, nearfield};
+use crate::simulated::{ChimeTreeModel, compare, steps};
+use crate::trees::{FaultyTreeEndpoint, SmallTrees, chime, compute_node, key, nearfield};
 use nearfield_fabric::count::{CountingEndpoint, VerbCost};
 use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
-use nearfield_fabric::{Endpoint, FabricError, NodeId};
+use nearfield_fabric::{Endpoint, FabricError};
 use nearfield_fabric_testkit::{
-    FaultInterference, FaultySimEndpoint, INDEX_ROOT, NumberKeyIndex, RemoteIndexFactory,
-    RemoteRunFailure, RemoteRunPlan, SimEndpointFault, check, each_seed, fabric_error, run,
+    INDEX_ROOT, RemoteRunFailure, RemoteRunPlan, SimEndpointFault, check, each_seed, run,
 };
 use nearfield_pool::chime::{ChimeLockKind, ChimeOptions, ChimeTree, KeyChangeDecision};
 use nearfield_pool::{Entry, PoolError, PoolIndexClient};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -93,51 +91,9 @@ impl<E: Endpoint> PoolIndexClient for NeighborBatchClient<E> {
     }
 }
 
-/// Trees of which each client makes its changes in batches.
-struct BatchedTrees {
-    options: ChimeOptions,
-    fault: SimEndpointFault,
-}
-
-impl BatchedTrees {
-    fn new(options: ChimeOptions) -> BatchedTrees {
-        BatchedTrees {
-            options,
-            fault: SimEndpointFault::None,
-        }
-    }
-}
-
-impl RemoteIndexFactory for BatchedTrees {
-    type Index = NumberKeyIndex<NeighborBatchClient<FaultySimEndpoint<FaultInterference>>>;
-
-    fn create(
-        &self,
-        endpoint: SimEndpoint,
-        nodes: Vec<NodeId>,
-    ) -> impl Future<Output = Result<(), FabricError>> + 'static {
-        let node = compute_node(self.options);
-        async move {
-            let made = ChimeTree::create(endpoint, &nodes, INDEX_ROOT, node).await;
-            made.map(drop).map_err(fabric_error)
-        }
-    }
-
-    fn open(
-        &self,
-        endpoint: SimEndpoint,
-    ) -> impl Future<Output = Result<Self::Index, FabricError>> + 'static {
-        let node = compute_node(self.options);
-        let nodes = endpoint.nodes();
-        let endpoint = FaultySimEndpoint::new(endpoint, FaultInterference::new(self.fault));
-        let value_bytes = self.options.shape.value_bytes;
-        async move {
-            let tree = ChimeTree::open(endpoint, &nodes, INDEX_ROOT, node).await;
-            let tree = NeighborBatchClient(tree.map_err(fabric_error)?);
-            let key = |number| key(number).to_vec();
-            Ok(NumberKeyIndex::new(tree, value_bytes, key, fabric_error))
-        }
-    }
+/// Returns trees of which each client makes its changes in batches.
+fn batched(options: ChimeOptions) -> SmallTrees<NeighborBatchClient<FaultyTreeEndpoint>> {
+    SmallTrees::of_clients(options, NeighborBatchClient)
 }
 
 fn plan(keys: u64, operations: usize) -> RemoteRunPlan {
@@ -153,8 +109,8 @@ fn plan(keys: u64, operations: usize) -> RemoteRunPlan {
 #[test]
 fn batches_are_linearizable_while_nodes_are_divided_and_merged() {
     for options in steps() {
-        check(40, &plan(6, 20), &BatchedTrees::new(options));
-        check(40, &plan(40, 40), &BatchedTrees::new(options));
+        check(40, &plan(6, 20), &batched(options));
+        check(40, &plan(40, 40), &batched(options));
     }
     for dying in [0.0, 0.4] {
         let plan = RemoteRunPlan {
@@ -162,7 +118,7 @@ fn batches_are_linearizable_while_nodes_are_divided_and_merged() {
             dying,
             ..plan(60, 60)
         };
-        check(60, &plan, &BatchedTrees::new(nearfield()));
+        check(60, &plan, &batched(nearfield()));
     }
 }
 
@@ -176,7 +132,7 @@ fn batches_outlive_a_lost_node() {
             losing: Some((1, Duration::from_micros(800))),
             ..plan(60, 60)
         };
-        let system = BatchedTrees::new(nearfield());
+        let system = batched(nearfield());
         each_seed(60, |seed| {
             let report = run(seed, &plan, &system)?;
             assert!(report.readable > 0, "seed {seed}: {report:?}");
@@ -197,7 +153,7 @@ fn batches_whose_words_are_torn_are_noticed() {
             dying,
             ..plan(40, 30)
         };
-        check(50, &plan, &BatchedTrees::new(options));
+        check(50, &plan, &batched(options));
     }
 }
 
@@ -205,9 +161,9 @@ fn batches_whose_words_are_torn_are_noticed() {
 #[test]
 fn faults_of_batches_are_found() {
     for fault in [SimEndpointFault::NoLocks, SimEndpointFault::Forgets] {
-        let system = BatchedTrees {
+        let system = SmallTrees {
             fault,
-            ..BatchedTrees::new(chime())
+            ..batched(chime())
         };
         let failure = (0..300).find_map(|seed| run(seed, &plan(6, 20), &system).err());
         assert!(failure.is_some(), "{fault:?}");
@@ -216,16 +172,8 @@ fn faults_of_batches_are_found() {
 
 /// Compares random batches of one client with a `BTreeMap`.
 fn model(seed: u64, options: ChimeOptions) {
-    let (mut simulation, nodes) =
-        FabricSimulation::with_nodes(seed, Delivery::Whole, [32 << 20; 2]);
-    let endpoint = simulation.endpoint(0);
-    let node = compute_node(options);
-    simulation.spawn(0, async move {
-        let random = &mut SmallRng::seed_from_u64(seed);
-        let tree = ChimeTree::create(endpoint, &nodes, INDEX_ROOT, node)
-            .await
-            .expect("a tree");
-        let mut model: BTreeMap<Key, Vec<u8>> = BTreeMap::new();
+    compare(seed, options, 600, async move |tree, mut random| {
+        let mut model = ChimeTreeModel::new();
         for step in 0..120_u8 {
             // Batches of adjacent keys fill and empty leaves.
             let (first, count) = (random.random_range(0..300), random.random_range(1..60));
@@ -250,21 +198,8 @@ fn model(seed: u64, options: ChimeOptions) {
                 }
             }
         }
-        let all = tree.scan(&[0; 8], 10_000).await.expect("a scan");
-        let expected = model
-            .iter()
-            .map(|(key, value)| (key.to_vec(), value.clone()));
-        assert!(all.into_iter().eq(expected), "seed {seed}");
-        for number in 0..600 {
-            let key = key(number);
-            assert_eq!(
-                tree.get(&key).await,
-                Ok(model.get(&key).cloned()),
-                "seed {seed}"
-            );
-        }
+        (tree, model)
     });
-    assert_eq!(simulation.run(), 0);
 }
 
 #[test]

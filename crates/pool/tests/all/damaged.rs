@@ -252,13 +252,21 @@ fn stores_neither_panic_nor_hang() {
             (random.random_range(0..200), random.random())
         });
     });
-    check_damage(20, &plan, |memory| {
-        use_store::<ByteStrings>(memory, &options, |random| {
-            let length = random.random_range(0..8);
-            let long = if random.random_bool(0.2) { 5000 } else { 30 };
-            let value = vec![7; random.random_range(0..long)];
-            let key = (0..length).map(|_| random.random_range(0..3)).collect();
-            (key, value)
+    // In the others slots do not hold all keys, and keys share blocks.
+    for (key_slot_bytes, key_hash_bytes) in [(None, 0), (Some(3), 0), (Some(1), 4)] {
+        let options = StoreOptions {
+            key_slot_bytes,
+            key_hash_bytes,
+            ..options
+        };
+        check_damage(20, &plan, |memory| {
+            use_store::<ByteStrings>(memory, &options, |random| {
+                let length = random.random_range(0..8);
+                let long = if random.random_bool(0.2) { 5000 } else { 30 };
+                let value = vec![7; random.random_range(0..long)];
+                let key = (0..length).map(|_| random.random_range(0..3)).collect();
+                (key, value)
+            });
         });
-    });
+    }
 }

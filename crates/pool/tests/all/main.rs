@@ -9,6 +9,7 @@ mod costs;
 mod damaged;
 mod filtered;
 mod load;
+mod long_keys;
 mod model;
 mod shared_compute_node;
 mod simulated;

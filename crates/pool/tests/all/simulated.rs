@@ -280,19 +280,50 @@ fn nodes_that_the_root_cannot_name_are_refused() {
     assert_eq!(simulation.run(), 0);
 }
 
-/// Compares random operations of one client with a `BTreeMap`.
-fn model(seed: u64, options: ChimeOptions, keys: u64, operations: usize) {
+/// The entries that a tree must have.
+pub type ChimeTreeModel = BTreeMap<[u8; 8], Vec<u8>>;
+
+/// Checks that a tree holds what a `BTreeMap` holds after `change` has changed both. The numbers of
+/// its keys are below `keys`.
+pub fn compare<F>(
+    seed: u64,
+    options: ChimeOptions,
+    keys: u64,
+    change: impl FnOnce(ChimeTree<SimEndpoint>, SmallRng) -> F + 'static,
+) where
+    F: Future<Output = (ChimeTree<SimEndpoint>, ChimeTreeModel)> + 'static,
+{
     let (mut simulation, nodes) =
         FabricSimulation::with_nodes(seed, Delivery::Whole, [32 << 20; 2]);
     let endpoint = simulation.endpoint(0);
-    let value_bytes = options.shape.value_bytes;
     let node = compute_node(options);
     simulation.spawn(0, async move {
-        let random = &mut SmallRng::seed_from_u64(seed);
         let tree = ChimeTree::create(endpoint, &nodes, INDEX_ROOT, node)
             .await
             .expect("a tree");
-        let mut model: BTreeMap<[u8; 8], Vec<u8>> = BTreeMap::new();
+        let (tree, model) = change(tree, SmallRng::seed_from_u64(seed)).await;
+        for number in 0..keys {
+            let key = key(number);
+            assert_eq!(
+                tree.get(&key).await,
+                Ok(model.get(&key).cloned()),
+                "seed {seed}"
+            );
+        }
+        let all = tree.scan(&[0; 8], model.len() + 1).await.expect("a scan");
+        let expected = model
+            .iter()
+            .map(|(key, value)| (key.to_vec(), value.clone()));
+        assert!(all.into_iter().eq(expected), "seed {seed}");
+    });
+    assert_eq!(simulation.run(), 0);
+}
+
+/// Compares random operations of one client with a `BTreeMap`.
+fn model(seed: u64, options: ChimeOptions, keys: u64, operations: usize) {
+    let value_bytes = options.shape.value_bytes;
+    compare(seed, options, keys, async move |tree, mut random| {
+        let mut model = ChimeTreeModel::new();
         for step in 0..operations {
             let key = key(random.random_range(0..keys));
             let value = vec![step as u8; value_bytes];
@@ -320,16 +351,8 @@ fn model(seed: u64, options: ChimeOptions, keys: u64, operations: usize) {
                 _ => assert_eq!(tree.get(&key).await, Ok(model.get(&key).cloned())),
             }
         }
-        for number in 0..keys {
-            let key = key(number);
-            assert_eq!(
-                tree.get(&key).await,
-                Ok(model.get(&key).cloned()),
-                "seed {seed}"
-            );
-        }
+        (tree, model)
     });
-    assert_eq!(simulation.run(), 0);
 }
 
 #[test]

@@ -68,6 +68,8 @@ fn options(seed: u64, key_bytes_max: usize) -> StoreOptions {
     };
     StoreOptions {
         key_bytes_max,
+        key_slot_bytes: None,
+        key_hash_bytes: 4,
         inline_bytes_max: 12 + seed as usize % 20,
         in_flight: [1, 8, 64][seed as usize % 3],
         tree,
@@ -75,8 +77,22 @@ fn options(seed: u64, key_bytes_max: usize) -> StoreOptions {
 }
 
 fn own<F: PoolEntryForm>(seed: u64, key_bytes_max: usize) -> StoreWithNodes<F> {
+    own_with(seed, &options(seed, key_bytes_max))
+}
+
+/// Returns a store whose slots hold few bytes of keys, and in which many keys share a block.
+fn own_long(seed: u64, key_bytes_max: usize) -> StoreWithNodes<ByteStrings> {
+    let options = StoreOptions {
+        key_slot_bytes: Some([1, 2, 5, 16][seed as usize % 4]),
+        key_hash_bytes: [0, 1, 4][seed as usize % 3],
+        ..options(seed, key_bytes_max)
+    };
+    own_with(seed, &options)
+}
+
+fn own_with<F: PoolEntryForm>(seed: u64, options: &StoreOptions) -> StoreWithNodes<F> {
     let nodes = served(1 + seed as u16 % 2, 256 << 20);
-    let store = open(&nodes, &options(seed, key_bytes_max)).expect("a store");
+    let store = open(&nodes, options).expect("a store");
     StoreWithNodes {
         store,
         _nodes: nodes,
@@ -98,6 +114,11 @@ fn long_bytes_do_what_a_map_does() {
     model::check_short(4, 300, |seed| own(seed, 300));
 }
 
+#[test]
+fn bytes_that_slots_do_not_hold_do_what_a_map_does() {
+    model::check_short(12, 300, |seed| own_long(seed, 300));
+}
+
 const CONFIG: ConcurrentTestConfig = ConcurrentTestConfig {
     threads: 3,
     operations: 2_000,
@@ -113,6 +134,11 @@ fn words_are_linearizable() {
 #[test]
 fn bytes_are_linearizable() {
     concurrent::check::<ByteStrings, _>(4, &CONFIG, |seed| own(seed, 400));
+}
+
+#[test]
+fn bytes_that_slots_do_not_hold_are_linearizable() {
+    concurrent::check::<ByteStrings, _>(6, &CONFIG, |seed| own_long(seed, 400));
 }
 
 /// Keys that are too long, and values that no node has room for, are refused by name, and leave
@@ -629,9 +655,9 @@ fn removing_a_hot_key_leaves_its_neighbours_alone() {
 }
 
 /// An endpoint that counts its posts, each of which is a round trip.
-struct PostCountEndpoint {
-    endpoint: ShmEndpoint,
-    posts: Arc<AtomicU64>,
+pub struct PostCountEndpoint {
+    pub endpoint: ShmEndpoint,
+    pub posts: Arc<AtomicU64>,
 }
 
 impl Endpoint for PostCountEndpoint {

@@ -214,10 +214,7 @@ fn a_block_is_loaded_before_or_after_a_removal() {
         let after = [(20, 200), (30, 300)];
         let block = Arc::new(WordBlock::new(&before));
         let start = ScenarioStart::new();
-        let writer = {
-            let block = Arc::clone(&block);
-            start.spawn(move || block.latch(true).remove(0))
-        };
+        let writer = start.spawn_on(&block, move |block| block.latch(true).remove(0));
         start.pass();
         let found = block.find(20).0;
         assert_eq!(found, Some(200), "a mixture was read");
@@ -253,13 +250,10 @@ fn who_finds_a_payload_finds_what_was_set_before() {
     check(|| {
         let block = Arc::new(WordBlock::new(&[(10, 100), (20, 200)]));
         let start = ScenarioStart::new();
-        let writer = {
-            let block = Arc::clone(&block);
-            start.spawn(move || {
-                add(&block, 10, 1);
-                add(&block, 20, 1);
-            })
-        };
+        let writer = start.spawn_on(&block, move |block| {
+            add(block, 10, 1);
+            add(block, 20, 1);
+        });
         start.pass();
         if block.find(20).0 == Some(201) {
             assert_eq!(block.find(10).0, Some(101), "an older payload was found");
@@ -329,10 +323,7 @@ fn alter_beside_a_replacement(key: u64, fault: BlockReplacementFault) {
         let entries = [(20, 200), (30, 300)];
         let slot = LoomWordSlot::new(&entries);
         let start = ScenarioStart::new();
-        let writer = {
-            let slot = Arc::clone(&slot);
-            start.spawn(move || add(slot.walk(), key, 1))
-        };
+        let writer = start.spawn_on(&slot, move |slot| add(slot.walk(), key, 1));
         start.pass();
         slot.replace(fault);
         let altered = writer.join().expect("writer");
@@ -378,17 +369,14 @@ fn a_shortcut_beside_a_replacement(fault: BlockReplacementFault) {
     check(move || {
         let slot = LoomWordSlot::new(&[(20, 200)]);
         let start = ScenarioStart::new();
-        let writer = {
-            let slot = Arc::clone(&slot);
-            start.spawn(move || {
-                let added = added(add(slot.walk(), 20, 1), 1);
-                let (found, version) = slot.blocks[0].find(20);
-                assert!(
-                    version.is_obsolete() || found == Some(200 + added),
-                    "a replaced block was believed"
-                );
-            })
-        };
+        let writer = start.spawn_on(&slot, move |slot| {
+            let added = added(add(slot.walk(), 20, 1), 1);
+            let (found, version) = slot.blocks[0].find(20);
+            assert!(
+                version.is_obsolete() || found == Some(200 + added),
+                "a replaced block was believed"
+            );
+        });
         start.pass();
         slot.replace(fault);
         writer.join().expect("writer");

@@ -36,6 +36,15 @@ fn check_within(preemptions: usize, scenario: impl Fn() + Sync + Send + 'static)
     builder.check(scenario);
 }
 
+/// Runs `body` on shared data in another thread.
+fn spawn_on<T: 'static, R: 'static>(
+    data: &Arc<T>,
+    body: impl FnOnce(&T) -> R + 'static,
+) -> thread::JoinHandle<R> {
+    let data = Arc::clone(data);
+    thread::spawn(move || body(&data))
+}
+
 /// A word that each thread of a scenario accesses first.
 ///
 /// Of the accesses to a word, loom remembers only the last. A thread that loads a word before it
@@ -59,6 +68,15 @@ impl ScenarioStart {
             start.pass();
             body()
         })
+    }
+
+    fn spawn_on<T: 'static, R: 'static>(
+        &self,
+        data: &Arc<T>,
+        body: impl FnOnce(&T) -> R + 'static,
+    ) -> thread::JoinHandle<R> {
+        let data = Arc::clone(data);
+        self.spawn(move || body(&data))
     }
 }
 
@@ -112,18 +130,15 @@ impl LockedFieldPair {
 fn readers_never_validate_a_torn_pair() {
     check(|| {
         let node = Arc::new(LockedFieldPair::new(0));
-        let writer = {
-            let node = Arc::clone(&node);
-            thread::spawn(move || {
-                for number in 1..=2 {
-                    let held = VersionLockGuard::lock(&node.lock)
-                        .expect("no thread unlinks the node")
-                        .0;
-                    node.set(number);
-                    drop(held);
-                }
-            })
-        };
+        let writer = spawn_on(&node, move |node| {
+            for number in 1..=2 {
+                let held = VersionLockGuard::lock(&node.lock)
+                    .expect("no thread unlinks the node")
+                    .0;
+                node.set(number);
+                drop(held);
+            }
+        });
         for _ in 0..2 {
             if let Some((left, right)) = node.try_read() {
                 assert_eq!(left, right, "a torn pair was validated");
@@ -142,13 +157,10 @@ fn readers_never_validate_a_torn_pair() {
 fn a_later_read_is_never_older() {
     check(|| {
         let node = Arc::new(LockedFieldPair::new(0));
-        let writer = {
-            let node = Arc::clone(&node);
-            thread::spawn(move || {
-                let _held = VersionLockGuard::lock(&node.lock).expect("no thread unlinks the node");
-                node.set(1);
-            })
-        };
+        let writer = spawn_on(&node, move |node| {
+            let _held = VersionLockGuard::lock(&node.lock).expect("no thread unlinks the node");
+            node.set(1);
+        });
         let first = node.read();
         assert!(first <= node.read());
         writer.join().expect("writer");
@@ -164,20 +176,14 @@ fn writers_exclude_each_other() {
             assert_eq!(left, right, "another writer is at work");
             node.set(left + 1);
         };
-        let waiting = {
-            let node = Arc::clone(&node);
-            thread::spawn(move || {
-                let _held = VersionLockGuard::lock(&node.lock).expect("no thread unlinks the node");
-                add(&node);
-            })
-        };
-        let trying = {
-            let node = Arc::clone(&node);
-            thread::spawn(move || {
-                let held = VersionLockGuard::try_lock(&node.lock);
-                held.map(|_held| add(&node)).is_some()
-            })
-        };
+        let waiting = spawn_on(&node, move |node| {
+            let _held = VersionLockGuard::lock(&node.lock).expect("no thread unlinks the node");
+            add(node);
+        });
+        let trying = spawn_on(&node, move |node| {
+            let held = VersionLockGuard::try_lock(&node.lock);
+            held.map(|_held| add(node)).is_some()
+        });
         let held = VersionLockGuard::try_lock(&node.lock);
         let added = held.map(|_held| add(&node)).is_some();
         waiting.join().expect("writer");
@@ -204,10 +210,7 @@ fn a_lock_at_a_version_finds_what_was_read() {
             }
             u32::from(locked)
         };
-        let other = {
-            let node = Arc::clone(&node);
-            thread::spawn(move || add(&node))
-        };
+        let other = spawn_on(&node, add);
         let added = add(&node) + add(&node);
         let expected = added + other.join().expect("writer");
         assert_eq!(node.load(), (expected, expected), "a write was lost");
@@ -242,10 +245,7 @@ fn canary_a_lock_at_any_version_is_caught() {
             }
             0
         };
-        let other = {
-            let node = Arc::clone(&node);
-            thread::spawn(move || add(&node))
-        };
+        let other = spawn_on(&node, add);
         let expected = add(&node) + other.join().expect("writer");
         assert_eq!(node.load(), (expected, expected), "a write was lost");
     });
@@ -256,16 +256,15 @@ fn an_obsolete_node_refuses_writers() {
     check(|| {
         let node = Arc::new(LockedFieldPair::new(0));
         let start = ScenarioStart::new();
-        let writer = {
-            let node = Arc::clone(&node);
-            start.spawn(move || match VersionLockGuard::lock(&node.lock) {
+        let writer = start.spawn_on(&node, move |node| {
+            match VersionLockGuard::lock(&node.lock) {
                 Ok(_held) => {
                     assert_eq!(node.load(), (0, 0), "locked after it was unlinked");
                     node.set(1);
                 }
                 Err(Obsolete) => assert_eq!(node.read(), 7),
-            })
-        };
+            }
+        });
         start.pass();
         let held = VersionLockGuard::lock(&node.lock)
             .expect("only this thread unlinks")
@@ -285,16 +284,13 @@ fn an_obsolete_node_shows_its_last_state() {
     check(|| {
         let node = Arc::new(LockedFieldPair::new(0));
         let start = ScenarioStart::new();
-        let unlinker = {
-            let node = Arc::clone(&node);
-            start.spawn(move || {
-                let held = VersionLockGuard::lock(&node.lock)
-                    .expect("only this thread unlinks")
-                    .0;
-                node.set(7);
-                held.unlock_obsolete();
-            })
-        };
+        let unlinker = start.spawn_on(&node, move |node| {
+            let held = VersionLockGuard::lock(&node.lock)
+                .expect("only this thread unlinks")
+                .0;
+            node.set(7);
+            held.unlock_obsolete();
+        });
         start.pass();
         let first = node.read();
         assert!(first == 0 || first == 7);
@@ -353,13 +349,10 @@ fn a_held_lock_that_is_dropped_counts_as_a_change() {
 fn canary_a_write_after_the_unlock_is_caught() {
     check(|| {
         let node = Arc::new(LockedFieldPair::new(0));
-        let writer = {
-            let node = Arc::clone(&node);
-            thread::spawn(move || {
-                drop(VersionLockGuard::lock(&node.lock));
-                node.set(1);
-            })
-        };
+        let writer = spawn_on(&node, move |node| {
+            drop(VersionLockGuard::lock(&node.lock));
+            node.set(1);
+        });
         node.read();
         writer.join().expect("writer");
     });
@@ -370,13 +363,10 @@ fn canary_a_write_after_the_unlock_is_caught() {
 fn canary_a_reader_that_does_not_validate_is_caught() {
     check(|| {
         let node = Arc::new(LockedFieldPair::new(0));
-        let writer = {
-            let node = Arc::clone(&node);
-            thread::spawn(move || {
-                let _held = VersionLockGuard::lock(&node.lock);
-                node.set(1);
-            })
-        };
+        let writer = spawn_on(&node, move |node| {
+            let _held = VersionLockGuard::lock(&node.lock);
+            node.set(1);
+        });
         let _ = node.lock.read();
         let (left, right) = node.load();
         assert_eq!(left, right, "a torn pair was read");
@@ -452,10 +442,7 @@ fn who_validates_a_live_version_has_read_before_the_block_was_replaced() {
 fn canary_a_block_that_is_changed_without_a_word_to_readers_is_caught() {
     check(|| {
         let block = Arc::new(LockedFieldPair::new(0));
-        let writer = {
-            let block = Arc::clone(&block);
-            thread::spawn(move || block.set(1))
-        };
+        let writer = spawn_on(&block, move |block| block.set(1));
         block.read();
         writer.join().expect("writer");
     });
@@ -567,13 +554,10 @@ fn a_walk_sees_the_child_before_or_after_it_is_replaced() {
     check(|| {
         let tree = Arc::new(LoomSlotTree::new());
         let start = ScenarioStart::new();
-        let writer = {
-            let tree = Arc::clone(&tree);
-            start.spawn(move || {
-                tree.replace();
-                tree.add(1, SlotTreeFault::None);
-            })
-        };
+        let writer = start.spawn_on(&tree, move |tree| {
+            tree.replace();
+            tree.add(1, SlotTreeFault::None);
+        });
         start.pass();
         let first = tree.read();
         let second = tree.read();
@@ -587,10 +571,7 @@ fn a_walk_sees_the_child_before_or_after_it_is_replaced() {
 fn writes_survive_a_replacement(fault: SlotTreeFault) {
     check(move || {
         let tree = Arc::new(LoomSlotTree::new());
-        let writer = {
-            let tree = Arc::clone(&tree);
-            thread::spawn(move || tree.add(10, fault))
-        };
+        let writer = spawn_on(&tree, move |tree| tree.add(10, fault));
         tree.replace();
         writer.join().expect("writer");
         assert_eq!(tree.read(), 11, "a write was lost");
@@ -614,13 +595,10 @@ fn canary_a_write_to_an_obsolete_node_is_caught() {
 fn memory_is_used_again(fault: SlotTreeFault) {
     check(move || {
         let tree = Arc::new(LoomSlotTree::new());
-        let reader = {
-            let tree = Arc::clone(&tree);
-            thread::spawn(move || {
-                let number = tree.pinned(LoomSlotTree::read);
-                assert_eq!(number, 1, "a node was read that is not in the tree");
-            })
-        };
+        let reader = spawn_on(&tree, move |tree| {
+            let number = tree.pinned(LoomSlotTree::read);
+            assert_eq!(number, 1, "a node was read that is not in the tree");
+        });
         let retired = tree.replace();
         if fault != SlotTreeFault::ReusesAtOnce {
             tree.wait_for_readers();

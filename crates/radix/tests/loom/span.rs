@@ -135,12 +135,9 @@ fn a_piece_that_is_being_freed_is_found_by_its_beginning_or_not_at_all() {
         span.take(AT, UNITS);
         span.take(AT + UNITS, UNITS);
         let start = ScenarioStart::new();
-        let freeing = {
-            let span = Arc::clone(&span);
-            start.spawn(move || {
-                let _ = span.free(AT, UNITS);
-            })
-        };
+        let freeing = start.spawn_on(&span, move |span| {
+            let _ = span.free(AT, UNITS);
+        });
         start.pass();
         let found = span.next_piece(0);
         assert!(found == Some(AT) || found == Some(AT + UNITS), "{found:?}");
@@ -157,17 +154,14 @@ fn a_span_at_rest_has_one_owner() {
     check(|| {
         let (memory, start) = (PieceCellSpan::full(), ScenarioStart::new());
         memory.release();
-        let freeing = {
-            let memory = Arc::clone(&memory);
-            start.spawn(move || {
-                memory.free(0);
-                memory.free(1);
-                if memory.acquire() {
-                    assert!(memory.take_all() <= 2);
-                    memory.release();
-                }
-            })
-        };
+        let freeing = start.spawn_on(&memory, move |memory| {
+            memory.free(0);
+            memory.free(1);
+            if memory.acquire() {
+                assert!(memory.take_all() <= 2);
+                memory.release();
+            }
+        });
         start.pass();
         if memory.span.acquire_resting(0) {
             memory.own(|| ());

@@ -359,10 +359,9 @@ fn a_reader_finds_an_entry_while_one_before_it_is_removed() {
     check(|| {
         let block = Arc::new(LoomStringBlock::new(&[(10, 100), (20, 200)]));
         let start = ScenarioStart::new();
-        let writer = {
-            let block = Arc::clone(&block);
-            start.spawn(move || block.alter(StringBlockFault::None, || block.remove(0)))
-        };
+        let writer = start.spawn_on(&block, move |block| {
+            block.alter(StringBlockFault::None, || block.remove(0))
+        });
         start.pass();
         let prepared = block.prepare(20);
         let found = block
@@ -444,10 +443,9 @@ fn add_beside_a_replacement(key: usize, fault: StringBlockFault) {
     check(move || {
         let node = LoomStringSlot::new(&[(20, 200)]);
         let start = ScenarioStart::new();
-        let writer = {
-            let node = Arc::clone(&node);
-            start.spawn(move || node.walk().add(key, 1, StringBlockFault::None))
-        };
+        let writer = start.spawn_on(&node, move |node| {
+            node.walk().add(key, 1, StringBlockFault::None)
+        });
         start.pass();
         node.replace(fault);
         let added = usize::from(writer.join().expect("writer"));
@@ -489,15 +487,12 @@ fn a_reader_of_a_block_that_is_replaced_sees_the_state_before() {
     check(|| {
         let node = LoomStringSlot::new(&[(20, 200)]);
         let start = ScenarioStart::new();
-        let reader = {
-            let node = Arc::clone(&node);
-            start.spawn(move || {
-                let block = node.walk();
-                let prepared = block.prepare(20);
-                let (found, _) = block.read(20, prepared, LoomStringRead::Validated);
-                found.map(whole)
-            })
-        };
+        let reader = start.spawn_on(&node, move |node| {
+            let block = node.walk();
+            let prepared = block.prepare(20);
+            let (found, _) = block.read(20, prepared, LoomStringRead::Validated);
+            found.map(whole)
+        });
         start.pass();
         node.replace(StringBlockFault::None);
         assert!(node.walk().add(20, 1, StringBlockFault::None));
@@ -515,17 +510,14 @@ fn a_shortcut_beside_a_replacement(fault: StringBlockFault) {
     check(move || {
         let node = LoomStringSlot::new(&[(20, 200)]);
         let start = ScenarioStart::new();
-        let writer = {
-            let node = Arc::clone(&node);
-            start.spawn(move || {
-                let added = usize::from(node.walk().add(20, 1, StringBlockFault::None));
-                let (found, dead) = node.blocks[0].get(20, LoomStringRead::Validated);
-                assert!(
-                    dead || found == Some(200 + added),
-                    "a replaced block was believed"
-                );
-            })
-        };
+        let writer = start.spawn_on(&node, move |node| {
+            let added = usize::from(node.walk().add(20, 1, StringBlockFault::None));
+            let (found, dead) = node.blocks[0].get(20, LoomStringRead::Validated);
+            assert!(
+                dead || found == Some(200 + added),
+                "a replaced block was believed"
+            );
+        });
         start.pass();
         node.replace(fault);
         writer.join().expect("writer");
@@ -563,30 +555,24 @@ fn add_below_a_node_that_gives_way(tells: fn(&VersionLock) -> bool) {
             block: LoomStringBlock::new(&[(20, 200)]),
         });
         let start = ScenarioStart::new();
-        let stale = {
-            let above = Arc::clone(&above);
-            start.spawn(move || {
-                let block = &above.block;
-                let Some(_latch) = block.header.try_latch() else {
-                    return;
-                };
-                if tells(&above.lock) {
-                    let alike = block.entries().iter().all(|entry| entry.0 / 10 == 2);
-                    assert!(alike, "different keys were taken for equal");
-                }
-                block
-                    .header
-                    .change(|| block.insert(21, 210, StringBlockFault::None));
-            })
-        };
-        let other = {
-            let above = Arc::clone(&above);
-            start.spawn(move || {
-                if above.is_linked.load(Ordering::Acquire) == 1 {
-                    above.block.add(30, 300, StringBlockFault::None);
-                }
-            })
-        };
+        let stale = start.spawn_on(&above, move |above| {
+            let block = &above.block;
+            let Some(_latch) = block.header.try_latch() else {
+                return;
+            };
+            if tells(&above.lock) {
+                let alike = block.entries().iter().all(|entry| entry.0 / 10 == 2);
+                assert!(alike, "different keys were taken for equal");
+            }
+            block
+                .header
+                .change(|| block.insert(21, 210, StringBlockFault::None));
+        });
+        let other = start.spawn_on(&above, move |above| {
+            if above.is_linked.load(Ordering::Acquire) == 1 {
+                above.block.add(30, 300, StringBlockFault::None);
+            }
+        });
         start.pass();
         let (held, _) = VersionLockGuard::lock(&above.lock).expect("in use");
         above.is_linked.store(1, Ordering::Release);

@@ -25,5 +25,5 @@ pub use call::{CommandCall, integer, small_integer};
 pub use invoke::{CommandInvocation, invoke, note_uses};
 pub use latest::Latest;
 pub use plan::{CommandPlan, PlannedCommand, Touch, Usual};
-pub use spec::{Answer, CommandDefinition, CommandImplementation};
+pub use spec::{Answer, CommandDefinition, CommandFunction, CommandImplementation};
 pub use table::CommandTable;

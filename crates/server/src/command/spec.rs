@@ -11,11 +11,14 @@ use std::ops::Deref;
 /// dropped.
 pub type Answer = Result<(), CommandError>;
 
+/// A function that executes a command.
+pub type CommandFunction = fn(&mut CommandCall<'_>) -> Answer;
+
 /// The implementation of a command.
 #[derive(Clone, Copy, Debug)]
 pub enum CommandImplementation {
     /// A function.
-    Command(fn(&mut CommandCall<'_>) -> Answer),
+    Command(CommandFunction),
     /// A plan: operations on the index, and a function that receives their outcomes.
     Planned(CommandPlan),
     /// A subcommand, named by the second argument.
@@ -40,7 +43,7 @@ pub struct CommandDefinition {
     /// Its implementation.
     pub run: CommandImplementation,
     /// The implementation of a container that is sent without a subcommand.
-    pub bare: Option<fn(&mut CommandCall<'_>) -> Answer>,
+    pub bare: Option<CommandFunction>,
     /// The function that finds the command into which arguments turn this one.
     pub turning: Option<Turning>,
     /// The function that returns the part of its keys' objects that it touches.
@@ -77,11 +80,7 @@ impl CommandDefinition {
     }
 
     /// Creates a command without keys and flags.
-    pub const fn new(
-        name: &'static str,
-        arity: i32,
-        run: fn(&mut CommandCall<'_>) -> Answer,
-    ) -> CommandDefinition {
+    pub const fn new(name: &'static str, arity: i32, run: CommandFunction) -> CommandDefinition {
         CommandDefinition {
             spec: Spec {
                 name,
@@ -110,7 +109,7 @@ impl CommandDefinition {
     pub const fn help(
         group: CommandGroup,
         since: &'static str,
-        run: fn(&mut CommandCall<'_>) -> Answer,
+        run: CommandFunction,
     ) -> CommandDefinition {
         CommandDefinition::new("help", 2, run)
             .flag(Flags(Flags::NO_PHASE.0 | Flags::LOADING.0))
@@ -164,10 +163,7 @@ impl CommandDefinition {
     }
 
     /// Lets a container be sent without a subcommand, and sets its implementation for that.
-    pub const fn without_subcommand(
-        mut self,
-        run: fn(&mut CommandCall<'_>) -> Answer,
-    ) -> CommandDefinition {
+    pub const fn without_subcommand(mut self, run: CommandFunction) -> CommandDefinition {
         debug_assert!(
             matches!(self.run, CommandImplementation::Container(_)),
             "other commands have no subcommands"

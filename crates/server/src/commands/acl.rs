@@ -5,7 +5,9 @@ use crate::carried;
 use crate::catalog::category;
 use crate::client::Topic;
 use crate::clock::now_ms;
-use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags, integer, is};
+use crate::command::{
+    Answer, CommandCall, CommandDefinition, CommandFunction, CommandGroup, Flags, integer, is,
+};
 use crate::commands::TABLE;
 use crate::commands::client;
 use crate::error::{CommandError, shown};
@@ -84,11 +86,7 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
     CommandDefinition::help(SERVER, "6.0.0", help).summary("Lists the subcommands."),
 ];
 
-const fn row(
-    name: &'static str,
-    arity: i32,
-    run: fn(&mut CommandCall<'_>) -> Answer,
-) -> CommandDefinition {
+const fn row(name: &'static str, arity: i32, run: CommandFunction) -> CommandDefinition {
     CommandDefinition::new(name, arity, run)
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
@@ -97,11 +95,7 @@ const fn row(
         .hides(|args| (2..args.len()).collect())
 }
 
-const fn admin(
-    name: &'static str,
-    arity: i32,
-    run: fn(&mut CommandCall<'_>) -> Answer,
-) -> CommandDefinition {
+const fn admin(name: &'static str, arity: i32, run: CommandFunction) -> CommandDefinition {
     row(name, arity, run).flag(Flags::ADMIN)
 }
 

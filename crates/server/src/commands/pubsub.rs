@@ -2,7 +2,9 @@
 
 use crate::client::Topic;
 use crate::command::help::help;
-use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags};
+use crate::command::{
+    Answer, CommandCall, CommandDefinition, CommandFunction, CommandGroup, Flags,
+};
 use crate::connection::IoThreadMessage;
 use crate::error::CommandError;
 
@@ -11,11 +13,7 @@ const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::PUBSUB.0 | Flags::LOADING.0
 const SUBSCRIBES: Flags =
     Flags(FREE.0 | Flags::NOSCRIPT.0 | Flags::SUBSCRIBER.0 | Flags::CONFIRMS.0);
 
-const fn subscribing(
-    name: &'static str,
-    arity: i32,
-    run: fn(&mut CommandCall<'_>) -> Answer,
-) -> CommandDefinition {
+const fn subscribing(name: &'static str, arity: i32, run: CommandFunction) -> CommandDefinition {
     CommandDefinition::new(name, arity, run).flag(SUBSCRIBES)
 }
 

@@ -4,7 +4,7 @@ use super::{Executor, remembered_bytes};
 use crate::blocking::{BlockedClient, Wait};
 use crate::client::ClientSession;
 use crate::command::{
-    CommandDefinition, CommandGroup, CommandInvocation, Flags, invoke, note_uses,
+    CommandAccount, CommandDefinition, CommandGroup, CommandInvocation, Flags, invoke, note_uses,
 };
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
 use crate::keyspace::{DatabaseAccess, DatabaseKeys, WriteObserver};
@@ -103,9 +103,25 @@ impl Executor<'_> {
         reply: &mut RespReply,
     ) -> Option<Wait> {
         self.pause();
-        let (server, access) = (self.server, DatabaseAccess::None);
+        let access = DatabaseAccess::None;
         let mut account = self.account(command, args);
-        let effects = &mut self.effects;
+        let wait = self.invoke(client, args, access, now_ms, reply, &mut account);
+        self.last_end.set(account.ended());
+        wait
+    }
+
+    /// Invokes a command on the keys to which its phase gives access.
+    #[inline]
+    fn invoke(
+        &mut self,
+        client: &mut ClientSession,
+        args: &[&[u8]],
+        access: DatabaseAccess<'_>,
+        now_ms: u64,
+        reply: &mut RespReply,
+        account: &mut CommandAccount,
+    ) -> Option<Wait> {
+        let (server, effects) = (self.server, &mut self.effects);
         let keys = DatabaseKeys::new(&server.keyspace, access, client.database, now_ms, effects);
         let invocation = CommandInvocation {
             server,
@@ -115,9 +131,7 @@ impl Executor<'_> {
             reply,
             nested: false,
         };
-        let wait = invoke(invocation, &mut account);
-        self.last_end.set(account.ended());
-        wait
+        invoke(invocation, account)
     }
 
     /// Runs a command in the exclusive phase, with all side effects.
@@ -141,19 +155,10 @@ impl Executor<'_> {
             return None;
         };
         let mut account = self.account(command, args);
-        let effects = &mut self.effects;
-        effects.observed = server.keyspace.is_observed();
+        self.effects.observed = server.keyspace.is_observed();
         let access = DatabaseAccess::Exclusive(&mut databases);
-        let keys = DatabaseKeys::new(&server.keyspace, access, client.database, now_ms, effects);
-        let invocation = CommandInvocation {
-            server,
-            keys,
-            client,
-            args,
-            reply,
-            nested: false,
-        };
-        let wait = invoke(invocation, &mut account);
+        let wait = self.invoke(client, args, access, now_ms, reply, &mut account);
+        let effects = &mut self.effects;
         if server.scripts.watchdog.is_given_up() {
             // Neither success nor an error would be true.
             client.shared.killed.store(true, Ordering::Release);
@@ -207,23 +212,14 @@ impl Executor<'_> {
             })
         });
         let mut account = self.account(command, args);
-        let effects = &mut self.effects;
         let access = DatabaseAccess::Shared(&databases);
-        let keys = DatabaseKeys::new(keyspace, access, client.database, now_ms, effects);
-        let invocation = CommandInvocation {
-            server,
-            keys,
-            client,
-            args,
-            reply,
-            nested: false,
-        };
-        let wait = invoke(invocation, &mut account);
+        let wait = self.invoke(client, args, access, now_ms, reply, &mut account);
         debug_assert!(
             wait.as_ref().is_none_or(|wait| wait.keys.is_empty()),
             "a client that waits for a key needs the exclusive phase"
         );
         // The log has the changes of one key in their order only while the stripe is locked.
+        let effects = &mut self.effects;
         client.logged_up_to = client.logged_up_to.max(server.log_effects(effects));
         self.ended = account.ended();
         self.last_end.set(self.ended);

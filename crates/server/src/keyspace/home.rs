@@ -37,17 +37,24 @@ const INLINE_BYTES: usize = 64;
 
 impl Home {
     /// Opens the keys in a pool, whose longest key has `key_bytes_max` bytes. They are empty if no
-    /// server has opened the pool before.
+    /// server has opened the pool before. Keys of up to `key_slot_bytes` bytes are stored as a
+    /// whole in their entries, which reserve that length; `None`: all keys are.
     ///
     /// # Errors
     /// As `PoolBuilder::build`.
-    pub fn open_pool(pool: PoolPlacement, key_bytes_max: usize) -> Result<Home, StoreOpenError> {
-        let map = OrderedMap::<ByteStrings>::builder()
+    pub fn open_pool(
+        pool: PoolPlacement,
+        key_bytes_max: usize,
+        key_slot_bytes: Option<usize>,
+    ) -> Result<Home, StoreOpenError> {
+        let mut builder = OrderedMap::<ByteStrings>::builder()
             .pool(pool)
-            .key_bytes_max(key_bytes_max + NOTE_BYTES)
-            .inline_bytes_max(INLINE_BYTES)
-            .build()?;
-        Ok(Home::Pool(Arc::new(map.into())))
+            .key_bytes_max(key_bytes_max.saturating_add(NOTE_BYTES))
+            .inline_bytes_max(INLINE_BYTES);
+        if let Some(bytes) = key_slot_bytes {
+            builder = builder.key_slot_bytes(bytes.saturating_add(NOTE_BYTES));
+        }
+        Ok(Home::Pool(Arc::new(builder.build()?.into())))
     }
 
     /// Returns the name of the placement, as `--placement` takes it.

@@ -152,9 +152,16 @@ impl IoThread<'_> {
         self.server.clients.lock().insert(id, Arc::clone(&shared));
         let mut client = ClientSession::new(shared, true);
         client.welcome(&self.server.acl);
-        let index = self.connections.insert(RespConnection::new(stream, client));
+        self.register(RespConnection::new(stream, client));
+    }
+
+    /// Serves a connection from here on. Returns its index, or `None` if it cannot be polled and is
+    /// closed.
+    pub(super) fn register(&mut self, connection: RespConnection) -> Option<usize> {
+        let id = connection.client.shared.id;
+        let index = self.connections.insert(connection);
         let other = self.by_client.insert(id, index);
-        debug_assert!(other.is_none(), "no number is given twice");
+        debug_assert!(other.is_none(), "one thread serves a client");
         let state = &mut *self.guard;
         let registered = state.poll.registry().register(
             state.connections[index].source(),
@@ -163,6 +170,8 @@ impl IoThread<'_> {
         );
         if registered.is_err() {
             self.close(index);
+            return None;
         }
+        Some(index)
     }
 }

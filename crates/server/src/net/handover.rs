@@ -4,7 +4,6 @@
 use super::thread::IoThread;
 use crate::connection::balance::INTERVAL;
 use crate::connection::{IoThreadMessage, RespConnection};
-use mio::{Interest, Token};
 
 impl RespConnection {
     /// Returns true if only the thread that serves the connection uses it at the moment.
@@ -81,22 +80,10 @@ impl IoThread<'_> {
 
     /// Serves a connection that another thread has given away.
     pub(super) fn adopt(&mut self, connection: RespConnection) {
-        let id = connection.client.shared.id;
-        let index = self.connections.insert(connection);
-        let other = self.by_client.insert(id, index);
-        debug_assert!(other.is_none(), "one thread serves a client");
-        let state = &mut *self.guard;
-        let registered = state.poll.registry().register(
-            state.connections[index].source(),
-            Token(index),
-            Interest::READABLE | Interest::WRITABLE,
-        );
-        if registered.is_err() {
-            self.close(index);
-            return;
+        if let Some(index) = self.register(connection) {
+            // Data that arrived in between caused no event.
+            self.ready.to_read.push(index);
         }
-        // Data that arrived in between caused no event.
-        self.ready.to_read.push(index);
     }
 
     /// Forwards a message for a client that another thread serves by now.

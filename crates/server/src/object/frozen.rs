@@ -230,7 +230,7 @@ mod tests {
                     let score = score[random.random_range(0..score.len())];
                     set.insert(&limits, &element, score);
                     if removes && set.len() > 1 {
-                        set.pop_min();
+                        set.remove_ranks(0..1, |_, _| ());
                     }
                 }
             }

@@ -1,5 +1,6 @@
 //! Helpers that the containers' tests share.
 
+use super::node::TieredObject;
 use nearfield_tiers::cold::ColdTiers;
 use nearfield_tiers::{Specification, Tiers};
 use rand::rngs::SmallRng;
@@ -37,4 +38,37 @@ pub fn cold() -> Arc<ColdTiers> {
     let tiers = ["memory=1mb", "compressed=8mb"].map(|tier| tier.parse::<Specification>());
     let tiers = Tiers::open(&tiers.map(Result::unwrap)).unwrap();
     Arc::new(ColdTiers::new(Some(Arc::new(tiers))))
+}
+
+/// Moves some nodes of an object out of memory, and some back. Each node stays with the probability
+/// `stays`.
+pub fn shuffle(
+    object: &mut impl TieredObject,
+    stays: f64,
+    cold: &Arc<ColdTiers>,
+    random: &mut SmallRng,
+) {
+    for (number, place) in object.nodes() {
+        if random.random_bool(stays) {
+            continue;
+        }
+        let mut node = Vec::new();
+        let hint = random.random_range(0..10);
+        let copied = object.copy_node(number, hint, &mut node).unwrap();
+        assert_eq!(copied.place(), place);
+        let to = match place {
+            Some(place) => {
+                cold.read(place, &mut node).unwrap();
+                None
+            }
+            // Nodes that cannot be compressed stay.
+            None => match cold.put(1, &[&node]) {
+                Ok(places) => Some(places[0]),
+                Err(_) => continue,
+            },
+        };
+        assert!(object.move_node(&copied, to, cold, &node).unwrap());
+        // The node has moved, and is not where it was when it was copied.
+        assert!(!object.move_node(&copied, None, cold, b"other").unwrap());
+    }
 }

@@ -1,6 +1,6 @@
 //! The decoder of values of each type in each form.
 
-use super::error::RdbError;
+use super::error::{RdbError, RdbResult};
 use super::format::{RdbValue, TIME_MS_MAX, TimedField, kind};
 use super::packed::{Pairs, intset, listpack, ziplist, zipmap};
 use super::source::RdbSource;
@@ -15,14 +15,14 @@ const NODE_PLAIN: u64 = 1;
 const NODE_PACKED: u64 = 2;
 
 /// A function that appends the elements of a packed value.
-type Unpack = fn(&[u8], u64, &mut Vec<Vec<u8>>) -> Result<(), RdbError>;
+type Unpack = fn(&[u8], u64, &mut Vec<Vec<u8>>) -> RdbResult<()>;
 
 /// Reads a value whose type was at `offset`.
 pub(super) fn read<R: Read>(
     type_byte: u8,
     offset: u64,
     source: &mut RdbSource<R>,
-) -> Result<RdbValue, RdbError> {
+) -> RdbResult<RdbValue> {
     Ok(match type_byte {
         kind::STRING => RdbValue::String(source.string()?),
         kind::LIST => RdbValue::List(repeated(source, RdbSource::string)?),
@@ -76,8 +76,8 @@ pub(super) fn read<R: Read>(
 /// Reads a count and that many elements.
 pub(super) fn repeated<R: Read, T>(
     source: &mut RdbSource<R>,
-    mut element: impl FnMut(&mut RdbSource<R>) -> Result<T, RdbError>,
-) -> Result<Vec<T>, RdbError> {
+    mut element: impl FnMut(&mut RdbSource<R>) -> RdbResult<T>,
+) -> RdbResult<Vec<T>> {
     let count = source.length()?;
     // The count may be wrong, so that memory for more elements is taken as they arrive.
     let mut elements = Vec::with_capacity(count.min(RESERVED_ELEMENTS) as usize);
@@ -105,7 +105,7 @@ fn timed(mut fields: Vec<TimedField>) -> RdbValue {
 }
 
 /// Reads fields with times relative to the first one, which is stored before them.
-fn expiring<R: Read>(source: &mut RdbSource<R>) -> Result<RdbValue, RdbError> {
+fn expiring<R: Read>(source: &mut RdbSource<R>) -> RdbResult<RdbValue> {
     let soonest_ms = u64::from_le_bytes(source.array()?);
     let fields = repeated(source, |source| {
         // 0 means no time, 1 the first time.
@@ -117,7 +117,7 @@ fn expiring<R: Read>(source: &mut RdbSource<R>) -> Result<RdbValue, RdbError> {
 }
 
 /// Reads fields, values and times alternating; 0 means no time.
-fn expiring_listpack<R: Read>(source: &mut RdbSource<R>) -> Result<RdbValue, RdbError> {
+fn expiring_listpack<R: Read>(source: &mut RdbSource<R>) -> RdbResult<RdbValue> {
     // Unlike in the other form, times are not relative to it.
     let _soonest_ms: [u8; 8] = source.array()?;
     let offset = source.offset();
@@ -145,14 +145,14 @@ fn expiring_listpack<R: Read>(source: &mut RdbSource<R>) -> Result<RdbValue, Rdb
     Ok(timed(fields))
 }
 
-fn unpacked<R: Read>(source: &mut RdbSource<R>, unpack: Unpack) -> Result<Vec<Vec<u8>>, RdbError> {
+fn unpacked<R: Read>(source: &mut RdbSource<R>, unpack: Unpack) -> RdbResult<Vec<Vec<u8>>> {
     let offset = source.offset();
     let mut elements = Vec::new();
     unpack(&source.string()?, offset, &mut elements)?;
     Ok(elements)
 }
 
-fn pairs<R: Read>(source: &mut RdbSource<R>, unpack: Unpack) -> Result<Pairs, RdbError> {
+fn pairs<R: Read>(source: &mut RdbSource<R>, unpack: Unpack) -> RdbResult<Pairs> {
     let offset = source.offset();
     let elements = unpacked(source, unpack)?;
     if !elements.len().is_multiple_of(2) {
@@ -170,10 +170,7 @@ fn pairs<R: Read>(source: &mut RdbSource<R>, unpack: Unpack) -> Result<Pairs, Rd
     Ok(pairs)
 }
 
-fn scored<R: Read>(
-    source: &mut RdbSource<R>,
-    unpack: Unpack,
-) -> Result<Vec<(Vec<u8>, f64)>, RdbError> {
+fn scored<R: Read>(source: &mut RdbSource<R>, unpack: Unpack) -> RdbResult<Vec<(Vec<u8>, f64)>> {
     let offset = source.offset();
     let pairs = pairs(source, unpack)?;
     let scored = pairs
@@ -182,7 +179,7 @@ fn scored<R: Read>(
     scored.collect()
 }
 
-fn nodes<R: Read>(source: &mut RdbSource<R>, unpack: Unpack) -> Result<Vec<Vec<u8>>, RdbError> {
+fn nodes<R: Read>(source: &mut RdbSource<R>, unpack: Unpack) -> RdbResult<Vec<Vec<u8>>> {
     let mut elements = Vec::new();
     for _ in 0..source.length()? {
         let offset = source.offset();
@@ -191,7 +188,7 @@ fn nodes<R: Read>(source: &mut RdbSource<R>, unpack: Unpack) -> Result<Vec<Vec<u
     Ok(elements)
 }
 
-fn nodes_with_forms<R: Read>(source: &mut RdbSource<R>) -> Result<Vec<Vec<u8>>, RdbError> {
+fn nodes_with_forms<R: Read>(source: &mut RdbSource<R>) -> RdbResult<Vec<Vec<u8>>> {
     let mut elements = Vec::new();
     for _ in 0..source.length()? {
         let offset = source.offset();
@@ -213,7 +210,7 @@ fn nodes_with_forms<R: Read>(source: &mut RdbSource<R>) -> Result<Vec<Vec<u8>>, 
     Ok(elements)
 }
 
-fn score<R: Read>(source: &mut RdbSource<R>) -> Result<f64, RdbError> {
+fn score<R: Read>(source: &mut RdbSource<R>) -> RdbResult<f64> {
     let offset = source.offset();
     let score = f64::from_le_bytes(source.array()?);
     // It would have no place in the order of a sorted set.
@@ -224,7 +221,7 @@ fn score<R: Read>(source: &mut RdbSource<R>) -> Result<f64, RdbError> {
 }
 
 /// Reads a score of the first versions: its text, or a length that stands for a value without text.
-fn score_of_length_and_text<R: Read>(source: &mut RdbSource<R>) -> Result<f64, RdbError> {
+fn score_of_length_and_text<R: Read>(source: &mut RdbSource<R>) -> RdbResult<f64> {
     let offset = source.offset();
     match source.u8()? {
         253 => Err(bad_score(b"nan", offset)),
@@ -234,7 +231,7 @@ fn score_of_length_and_text<R: Read>(source: &mut RdbSource<R>) -> Result<f64, R
     }
 }
 
-fn score_of_text(text: &[u8], offset: u64) -> Result<f64, RdbError> {
+fn score_of_text(text: &[u8], offset: u64) -> RdbResult<f64> {
     std::str::from_utf8(text)
         .ok()
         // `parse` accepts `inf` and `nan`, too.

@@ -1,7 +1,7 @@
 //! The payloads of `DUMP` and `RESTORE`: a value as in a snapshot, its version in two bytes, and
 //! the checksum of both.
 
-use super::error::RdbError;
+use super::error::{RdbError, RdbResult};
 use super::format::{
     Dialect, READ_VALKEY_VERSIONS, READ_VERSIONS, RdbValue, TIMED_VERSION, VALKEY_VERSION,
     WRITE_VERSIONS, check_version, kind, opcode,
@@ -29,7 +29,7 @@ pub fn dump(value: &RdbValue, dialect: Dialect) -> Vec<u8> {
         .unwrap_or_else(|error| panic!("memory accepts the bytes of a value: {error}"))
 }
 
-fn payload(value: &RdbValue, dialect: Dialect) -> Result<Vec<u8>, RdbError> {
+fn payload(value: &RdbValue, dialect: Dialect) -> RdbResult<Vec<u8>> {
     let mut sink = RdbSink::new(Vec::new());
     sink.u8(encode::type_byte(value, dialect))?;
     encode::write(value, dialect, &mut sink)?;
@@ -45,7 +45,7 @@ fn payload(value: &RdbValue, dialect: Dialect) -> Result<Vec<u8>, RdbError> {
 }
 
 /// Ends a payload with its version and checksum.
-fn end(mut sink: RdbSink<Vec<u8>>, version: u32) -> Result<Vec<u8>, RdbError> {
+fn end(mut sink: RdbSink<Vec<u8>>, version: u32) -> RdbResult<Vec<u8>> {
     debug_assert!(u16::try_from(version).is_ok());
     let [low, high, ..] = version.to_le_bytes();
     sink.bytes(&[low, high])?;
@@ -54,7 +54,7 @@ fn end(mut sink: RdbSink<Vec<u8>>, version: u32) -> Result<Vec<u8>, RdbError> {
 
 /// Returns the part before the version and checksum of a payload, if these are right; and the
 /// version.
-fn checked(payload: &[u8]) -> Result<(&[u8], u32), RdbError> {
+fn checked(payload: &[u8]) -> RdbResult<(&[u8], u32)> {
     let truncated = RdbError::Truncated {
         offset: payload.len() as u64,
     };
@@ -104,7 +104,7 @@ const CODES_BYTES_MAX: u64 = 64 << 20;
 /// # Errors
 /// Those of [`restore`]: `BadEncoding` for data that are not a library, `RdbUnsupportedPolicy` for
 /// a library in the form of a release candidate.
-pub fn restore_functions(payload: &[u8]) -> Result<Vec<Vec<u8>>, RdbError> {
+pub fn restore_functions(payload: &[u8]) -> RdbResult<Vec<Vec<u8>>> {
     let (body, _) = checked(payload)?;
     let mut source = RdbSource::of_bytes(body, body.len());
     source.limit_expanded(CODES_BYTES_MAX);
@@ -138,7 +138,7 @@ pub fn restore_functions(payload: &[u8]) -> Result<Vec<Vec<u8>>, RdbError> {
 /// `BadCompression`, `BadScore` and `EmptyContainer` if the payload is intact but holds no valid
 /// value; `RdbUnsupportedPolicy` for values of modules and hashes in the forms of release
 /// candidates.
-pub fn restore(payload: &[u8]) -> Result<RdbValue, RdbError> {
+pub fn restore(payload: &[u8]) -> RdbResult<RdbValue> {
     restore_within(payload, u64::MAX)
 }
 
@@ -146,7 +146,7 @@ pub fn restore(payload: &[u8]) -> Result<RdbValue, RdbError> {
 ///
 /// # Errors
 /// Those of [`restore`], and `NoRoom`.
-pub fn restore_within(payload: &[u8], room: u64) -> Result<RdbValue, RdbError> {
+pub fn restore_within(payload: &[u8], room: u64) -> RdbResult<RdbValue> {
     let (body, version) = checked(payload)?;
     let mut source = RdbSource::of_bytes(body, body.len());
     source.limit_expanded(room);

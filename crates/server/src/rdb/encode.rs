@@ -1,6 +1,6 @@
 //! The encoder of values, in the one form of each type that is written.
 
-use super::error::RdbError;
+use super::error::{RdbError, RdbResult};
 use super::format::{Dialect, RdbValue, TIME_MS_MAX, kind};
 use super::sink::RdbSink;
 use super::stream;
@@ -24,7 +24,7 @@ pub(super) fn write<W: Write>(
     value: &RdbValue,
     dialect: Dialect,
     sink: &mut RdbSink<W>,
-) -> Result<(), RdbError> {
+) -> RdbResult<()> {
     match value {
         RdbValue::String(bytes) => sink.string(bytes)?,
         RdbValue::List(elements) | RdbValue::Set(elements) => {
@@ -74,7 +74,7 @@ pub(super) struct RdbHashTimes {
 
 impl RdbHashTimes {
     /// Writes the part before the fields.
-    pub(super) fn begin<W: Write>(self, count: u64, sink: &mut RdbSink<W>) -> Result<(), RdbError> {
+    pub(super) fn begin<W: Write>(self, count: u64, sink: &mut RdbSink<W>) -> RdbResult<()> {
         if self.dialect == Dialect::Redis {
             sink.bytes(&self.soonest_ms.to_le_bytes())?;
         }
@@ -86,7 +86,7 @@ impl RdbHashTimes {
         self,
         (field, value, time_ms): (&[u8], &[u8], Option<u64>),
         sink: &mut RdbSink<W>,
-    ) -> Result<(), RdbError> {
+    ) -> RdbResult<()> {
         debug_assert!(time_ms.is_none_or(|time_ms| time_ms >= self.soonest_ms));
         if self.dialect == Dialect::Redis {
             // 0 means no time, so that the first time is 1.
@@ -105,7 +105,7 @@ impl RdbHashTimes {
 }
 
 /// Writes a score, which must be a number, because no reader accepts anything else.
-pub(super) fn score<W: Write>(score: f64, sink: &mut RdbSink<W>) -> Result<(), RdbError> {
+pub(super) fn score<W: Write>(score: f64, sink: &mut RdbSink<W>) -> RdbResult<()> {
     if score.is_nan() {
         return Err(RdbError::BadScore {
             score: score.to_string(),

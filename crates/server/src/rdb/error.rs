@@ -1,5 +1,8 @@
 //! The errors of reading and writing.
 
+/// The result of reading or writing.
+pub type RdbResult<T> = Result<T, RdbError>;
+
 /// The error for data that were refused, or could not be written, with its position: offsets count
 /// the bytes of the file or payload from 0.
 ///

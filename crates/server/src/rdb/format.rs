@@ -1,6 +1,6 @@
 //! The numbers of the format, and the values it holds.
 
-use super::error::RdbError;
+use super::error::{RdbError, RdbResult};
 use crate::object::stream::StreamParts;
 use std::ops::RangeInclusive;
 
@@ -50,7 +50,7 @@ pub(super) fn check_version(
     version: u32,
     accepted: RangeInclusive<u32>,
     offset: u64,
-) -> Result<u32, RdbError> {
+) -> RdbResult<u32> {
     if accepted.contains(&version) {
         return Ok(version);
     }

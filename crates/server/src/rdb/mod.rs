@@ -44,7 +44,7 @@ mod tests;
 mod writer;
 
 pub use dump::{dump, dump_functions, restore, restore_functions, restore_within};
-pub use error::RdbError;
+pub use error::{RdbError, RdbResult};
 pub use format::{Dialect, RdbValue, TimedField};
 pub use reader::{RdbItem, RdbReader, RdbUnsupportedPolicy};
 pub use writer::{Attributes, RdbWriter};

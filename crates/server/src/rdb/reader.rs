@@ -1,6 +1,6 @@
 //! The reader of snapshots, item by item.
 
-use super::error::RdbError;
+use super::error::{RdbError, RdbResult};
 use super::format::{
     CHECKSUM_SINCE, MAGIC, READ_VALKEY_VERSIONS, READ_VERSIONS, RdbValue, VALKEY_MAGIC,
     check_version, kind, opcode,
@@ -100,7 +100,7 @@ impl<R: Read> RdbReader<R> {
     ///
     /// # Errors
     /// `BadMagic` for another kind of file, `UnknownVersion`, `Truncated`, `Io`.
-    pub fn new(input: R, unsupported: RdbUnsupportedPolicy) -> Result<Self, RdbError> {
+    pub fn new(input: R, unsupported: RdbUnsupportedPolicy) -> RdbResult<Self> {
         let mut source = RdbSource::new(input);
         let header: [u8; 9] = source.array()?;
         let bad_magic = || RdbError::BadMagic {
@@ -153,7 +153,7 @@ impl<R: Read> RdbReader<R> {
         self.empty
     }
 
-    fn item(&mut self) -> Result<RdbItem, RdbError> {
+    fn item(&mut self) -> RdbResult<RdbItem> {
         loop {
             let offset = self.source.offset();
             match self.source.u8()? {
@@ -201,7 +201,7 @@ impl<R: Read> RdbReader<R> {
     }
 
     /// Reads a key and its value; `None` if it was skipped.
-    fn entry(&mut self, type_byte: u8, offset: u64) -> Result<Option<RdbItem>, RdbError> {
+    fn entry(&mut self, type_byte: u8, offset: u64) -> RdbResult<Option<RdbItem>> {
         // Taken even if the key is skipped, so that they do not pass to the next one.
         let attributes = std::mem::take(&mut self.attributes);
         let key = self.source.string()?;
@@ -227,7 +227,7 @@ impl<R: Read> RdbReader<R> {
         }))
     }
 
-    fn module_aux(&mut self, offset: u64) -> Result<(), RdbError> {
+    fn module_aux(&mut self, offset: u64) -> RdbResult<()> {
         if self.unsupported == RdbUnsupportedPolicy::Refuse {
             return Err(unsupported(
                 b"",
@@ -242,7 +242,7 @@ impl<R: Read> RdbReader<R> {
         skip::module(&mut self.source)
     }
 
-    fn end(&mut self) -> Result<(), RdbError> {
+    fn end(&mut self) -> RdbResult<()> {
         if self.version < CHECKSUM_SINCE {
             return Ok(());
         }
@@ -263,7 +263,7 @@ impl<R: Read> RdbReader<R> {
 }
 
 impl<R: Read> Iterator for RdbReader<R> {
-    type Item = Result<RdbItem, RdbError>;
+    type Item = RdbResult<RdbItem>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {

@@ -2,7 +2,7 @@
 //! lengths and strings.
 
 use super::checksum::{self, Running};
-use super::error::RdbError;
+use super::error::{RdbError, RdbResult};
 use super::format::string;
 use std::io::Write;
 
@@ -34,7 +34,7 @@ impl<W: Write> RdbSink<W> {
         self.written + self.buffer.len() as u64
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), RdbError> {
+    fn write(&mut self, bytes: &[u8]) -> RdbResult<()> {
         // Summed when they leave the buffer: checksums of single bytes are slow.
         self.sum.update(bytes);
         let offset = self.written;
@@ -43,7 +43,7 @@ impl<W: Write> RdbSink<W> {
         result.map_err(|source| RdbError::Io { source, offset })
     }
 
-    fn empty_buffer(&mut self) -> Result<(), RdbError> {
+    fn empty_buffer(&mut self) -> RdbResult<()> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let result = self.write(&buffer);
         buffer.clear();
@@ -51,7 +51,7 @@ impl<W: Write> RdbSink<W> {
         result
     }
 
-    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), RdbError> {
+    pub fn bytes(&mut self, bytes: &[u8]) -> RdbResult<()> {
         if self.buffer.len() + bytes.len() > BUFFER_BYTES {
             self.empty_buffer()?;
         }
@@ -64,12 +64,12 @@ impl<W: Write> RdbSink<W> {
         Ok(())
     }
 
-    pub fn u8(&mut self, byte: u8) -> Result<(), RdbError> {
+    pub fn u8(&mut self, byte: u8) -> RdbResult<()> {
         self.bytes(&[byte])
     }
 
     /// Writes a number in the form of a length.
-    pub fn length(&mut self, length: u64) -> Result<(), RdbError> {
+    pub fn length(&mut self, length: u64) -> RdbResult<()> {
         let [.., high, low] = length.to_be_bytes();
         if length < 1 << 6 {
             self.u8(low)
@@ -85,7 +85,7 @@ impl<W: Write> RdbSink<W> {
     }
 
     /// Writes a string: as an integer if it is the text of one, as Redis does, otherwise as it is.
-    pub fn string(&mut self, bytes: &[u8]) -> Result<(), RdbError> {
+    pub fn string(&mut self, bytes: &[u8]) -> RdbResult<()> {
         let Some(integer) = integer(bytes) else {
             self.length(bytes.len() as u64)?;
             return self.bytes(bytes);
@@ -103,7 +103,7 @@ impl<W: Write> RdbSink<W> {
     }
 
     /// Passes everything to the output, followed by the checksum.
-    pub fn finish(mut self) -> Result<W, RdbError> {
+    pub fn finish(mut self) -> RdbResult<W> {
         self.empty_buffer()?;
         // The sum is taken before the checksum itself passes through `write`.
         let checksum = self.sum.clone().finalize();

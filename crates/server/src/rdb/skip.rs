@@ -1,12 +1,12 @@
 //! The code that skips known but unsupported data, whose structure must be followed to its end.
 
-use super::error::RdbError;
+use super::error::{RdbError, RdbResult};
 use super::format::kind;
 use super::source::RdbSource;
 use std::io::Read;
 
 /// Skips a value; returns `false`, with nothing read, if that is impossible.
-pub(super) fn value<R: Read>(type_byte: u8, source: &mut RdbSource<R>) -> Result<bool, RdbError> {
+pub(super) fn value<R: Read>(type_byte: u8, source: &mut RdbSource<R>) -> RdbResult<bool> {
     match type_byte {
         kind::MODULE => module(source)?,
         kind::HASH_EXPIRING_LISTPACK_OF_CANDIDATE => source.skip_string()?,
@@ -16,7 +16,7 @@ pub(super) fn value<R: Read>(type_byte: u8, source: &mut RdbSource<R>) -> Result
     Ok(true)
 }
 
-fn expiring_fields<R: Read>(source: &mut RdbSource<R>) -> Result<(), RdbError> {
+fn expiring_fields<R: Read>(source: &mut RdbSource<R>) -> RdbResult<()> {
     for _ in 0..source.length()? {
         source.length()?;
         source.skip_string()?;
@@ -27,7 +27,7 @@ fn expiring_fields<R: Read>(source: &mut RdbSource<R>) -> Result<(), RdbError> {
 
 /// Skips the value of a module, or the data that it stores besides its values: the module, and
 /// parts that each begin with their type.
-pub(super) fn module<R: Read>(source: &mut RdbSource<R>) -> Result<(), RdbError> {
+pub(super) fn module<R: Read>(source: &mut RdbSource<R>) -> RdbResult<()> {
     source.length()?;
     loop {
         let offset = source.offset();

@@ -2,7 +2,7 @@
 //! format's lengths and strings.
 
 use super::checksum::{self, Running};
-use super::error::RdbError;
+use super::error::{RdbError, RdbResult};
 use super::format::string;
 use super::lzf;
 use std::io::{ErrorKind, Read};
@@ -83,7 +83,7 @@ impl<R: Read> RdbSource<R> {
     }
 
     /// Takes bytes that are available without another read, at most `wanted` and at least one.
-    fn take_some(&mut self, wanted: usize) -> Result<&[u8], RdbError> {
+    fn take_some(&mut self, wanted: usize) -> RdbResult<&[u8]> {
         debug_assert!(wanted > 0);
         if self.start == self.end {
             self.fill()?;
@@ -95,7 +95,7 @@ impl<R: Read> RdbSource<R> {
         Ok(self.buffer.get(start..self.start).unwrap_or_default())
     }
 
-    fn fill(&mut self) -> Result<(), RdbError> {
+    fn fill(&mut self) -> RdbResult<()> {
         // The offset counts the whole buffer as taken.
         debug_assert_eq!(self.start, self.end);
         self.add_to_sum();
@@ -119,11 +119,11 @@ impl<R: Read> RdbSource<R> {
         }
     }
 
-    pub fn u8(&mut self) -> Result<u8, RdbError> {
+    pub fn u8(&mut self) -> RdbResult<u8> {
         Ok(u8::from_be_bytes(self.array()?))
     }
 
-    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], RdbError> {
+    pub fn array<const N: usize>(&mut self) -> RdbResult<[u8; N]> {
         let mut array = [0; N];
         let mut rest = array.as_mut_slice();
         while !rest.is_empty() {
@@ -136,7 +136,7 @@ impl<R: Read> RdbSource<R> {
     }
 
     /// Takes `count` bytes. Memory grows as they arrive, not as `count` announces them.
-    pub fn bytes(&mut self, count: u64) -> Result<Vec<u8>, RdbError> {
+    pub fn bytes(&mut self, count: u64) -> RdbResult<Vec<u8>> {
         let Ok(count) = usize::try_from(count) else {
             let offset = self.offset();
             return Err(RdbError::BadLength {
@@ -160,7 +160,7 @@ impl<R: Read> RdbSource<R> {
     }
 
     /// Skips `count` bytes.
-    pub fn skip(&mut self, count: u64) -> Result<(), RdbError> {
+    pub fn skip(&mut self, count: u64) -> RdbResult<()> {
         let mut remaining = count;
         while remaining > 0 {
             let wanted = usize::try_from(remaining).unwrap_or(usize::MAX);
@@ -169,7 +169,7 @@ impl<R: Read> RdbSource<R> {
         Ok(())
     }
 
-    fn length_of_string(&mut self) -> Result<Length, RdbError> {
+    fn length_of_string(&mut self) -> RdbResult<Length> {
         let offset = self.offset();
         let first = self.u8()?;
         let low = first & 0x3f;
@@ -190,7 +190,7 @@ impl<R: Read> RdbSource<R> {
     }
 
     /// Reads a number in the form of a length.
-    pub fn length(&mut self) -> Result<u64, RdbError> {
+    pub fn length(&mut self) -> RdbResult<u64> {
         let offset = self.offset();
         match self.length_of_string()? {
             Length::Bytes(length) => Ok(length),
@@ -203,7 +203,7 @@ impl<R: Read> RdbSource<R> {
     }
 
     /// Reads a string in any of its forms.
-    pub fn string(&mut self) -> Result<Vec<u8>, RdbError> {
+    pub fn string(&mut self) -> RdbResult<Vec<u8>> {
         let offset = self.offset();
         match self.length_of_string()? {
             Length::Bytes(length) => self.bytes(length),
@@ -229,7 +229,7 @@ impl<R: Read> RdbSource<R> {
     }
 
     /// Skips a string without restoring it.
-    pub fn skip_string(&mut self) -> Result<(), RdbError> {
+    pub fn skip_string(&mut self) -> RdbResult<()> {
         let offset = self.offset();
         let bytes = match self.length_of_string()? {
             Length::Bytes(length) => length,

@@ -12,7 +12,7 @@
 //! A reader of a form without it uses `seen` instead, and so does Redis.
 
 use super::decode::repeated;
-use super::error::RdbError;
+use super::error::{RdbError, RdbResult};
 use super::format::kind;
 use super::sink::RdbSink;
 use super::source::RdbSource;
@@ -25,10 +25,7 @@ use std::io::{Read, Write};
 const NOT_KNOWN: u64 = u64::MAX;
 
 /// Writes the part that follows the type and the key, in the form of Redis 7.0.
-pub(super) fn write<W: Write>(
-    parts: &StreamParts<'_>,
-    sink: &mut RdbSink<W>,
-) -> Result<(), RdbError> {
+pub(super) fn write<W: Write>(parts: &StreamParts<'_>, sink: &mut RdbSink<W>) -> RdbResult<()> {
     sink.length(parts.nodes.len() as u64)?;
     for (first, listpack) in &parts.nodes {
         sink.string(&first.to_bytes())?;
@@ -63,7 +60,7 @@ pub(super) fn write<W: Write>(
     Ok(())
 }
 
-fn put_id<W: Write>(id: StreamId, sink: &mut RdbSink<W>) -> Result<(), RdbError> {
+fn put_id<W: Write>(id: StreamId, sink: &mut RdbSink<W>) -> RdbResult<()> {
     sink.length(id.ms)?;
     sink.length(id.seq)
 }
@@ -72,7 +69,7 @@ fn put_id<W: Write>(id: StreamId, sink: &mut RdbSink<W>) -> Result<(), RdbError>
 pub(super) fn read<R: Read>(
     type_byte: u8,
     source: &mut RdbSource<R>,
-) -> Result<StreamParts<'static>, RdbError> {
+) -> RdbResult<StreamParts<'static>> {
     let offset = source.offset();
     let has_counters = type_byte != kind::STREAM;
     let has_active_times = type_byte == kind::STREAM_3;
@@ -132,7 +129,7 @@ fn group<R: Read>(
     has_counters: bool,
     has_active_times: bool,
     source: &mut RdbSource<R>,
-) -> Result<GroupParts, RdbError> {
+) -> RdbResult<GroupParts> {
     let name = source.string()?;
     let last_id = id(source)?;
     let read = match has_counters {
@@ -168,7 +165,7 @@ fn group<R: Read>(
     })
 }
 
-fn id<R: Read>(source: &mut RdbSource<R>) -> Result<StreamId, RdbError> {
+fn id<R: Read>(source: &mut RdbSource<R>) -> RdbResult<StreamId> {
     Ok(StreamId {
         ms: source.length()?,
         seq: source.length()?,

@@ -1,7 +1,7 @@
 //! The writer of snapshots.
 
 use super::encode::{self, RdbHashTimes};
-use super::error::RdbError;
+use super::error::{RdbError, RdbResult};
 use super::format::{
     Dialect, MAGIC, RdbValue, TIME_MS_MAX, VALKEY_MAGIC, VALKEY_VERSION, WRITE_VERSIONS,
     check_version, kind, opcode,
@@ -68,7 +68,7 @@ impl<W: Write> RdbWriter<W> {
     ///
     /// # Errors
     /// `Io`.
-    pub fn new(output: W) -> Result<Self, RdbError> {
+    pub fn new(output: W) -> RdbResult<Self> {
         Self::with_version(output, *WRITE_VERSIONS.start())
     }
 
@@ -77,7 +77,7 @@ impl<W: Write> RdbWriter<W> {
     ///
     /// # Errors
     /// `Io`.
-    pub fn with_dialect(output: W, dialect: Dialect) -> Result<Self, RdbError> {
+    pub fn with_dialect(output: W, dialect: Dialect) -> RdbResult<Self> {
         match dialect {
             Dialect::Redis => Self::new(output),
             Dialect::Valkey => Self::begin(
@@ -92,13 +92,13 @@ impl<W: Write> RdbWriter<W> {
     ///
     /// # Errors
     /// `UnknownVersion` for any other, `Io`.
-    pub fn with_version(output: W, version: u32) -> Result<Self, RdbError> {
+    pub fn with_version(output: W, version: u32) -> RdbResult<Self> {
         let version = check_version(version, WRITE_VERSIONS, MAGIC.len() as u64)?;
         let head = [MAGIC, format!("{version:04}").as_bytes()].concat();
         Self::begin(output, Dialect::Redis, &head)
     }
 
-    fn begin(output: W, dialect: Dialect, head: &[u8]) -> Result<Self, RdbError> {
+    fn begin(output: W, dialect: Dialect, head: &[u8]) -> RdbResult<Self> {
         let mut sink = RdbSink::new(output);
         sink.bytes(head)?;
         Ok(Self {
@@ -112,27 +112,27 @@ impl<W: Write> RdbWriter<W> {
 
     /// Writes a fact about the file, such as `redis-ver`, `ctime` or `used-mem`. Redis ignores
     /// unknown ones.
-    pub fn aux(&mut self, key: &[u8], value: &[u8]) -> Result<(), RdbError> {
+    pub fn aux(&mut self, key: &[u8], value: &[u8]) -> RdbResult<()> {
         self.begin_item("aux", opcode::AUX)?;
         self.sink.string(key)?;
         self.sink.string(value)
     }
 
     /// Writes the code of a library of functions.
-    pub fn function(&mut self, code: &[u8]) -> Result<(), RdbError> {
+    pub fn function(&mut self, code: &[u8]) -> RdbResult<()> {
         self.begin_item("function", opcode::FUNCTION)?;
         self.sink.string(code)
     }
 
     /// Selects the database of the entries that follow.
-    pub fn select(&mut self, database: u64) -> Result<(), RdbError> {
+    pub fn select(&mut self, database: u64) -> RdbResult<()> {
         self.begin_item("select", opcode::SELECT_DB)?;
         self.sink.length(database)
     }
 
     /// Writes the number of keys of the database selected last, and the number of those that
     /// expire.
-    pub fn resize(&mut self, keys: u64, expires: u64) -> Result<(), RdbError> {
+    pub fn resize(&mut self, keys: u64, expires: u64) -> RdbResult<()> {
         self.begin_item("resize", opcode::RESIZE_DB)?;
         self.sink.length(keys)?;
         self.sink.length(expires)
@@ -141,57 +141,32 @@ impl<W: Write> RdbWriter<W> {
     /// Writes a key and its value.
     ///
     /// A container without elements is written as it is, and skipped by readers.
-    pub fn entry(
-        &mut self,
-        key: &[u8],
-        value: &RdbValue,
-        attributes: Attributes,
-    ) -> Result<(), RdbError> {
+    pub fn entry(&mut self, key: &[u8], value: &RdbValue, attributes: Attributes) -> RdbResult<()> {
         let type_byte = encode::type_byte(value, self.dialect);
         self.begin_entry("entry", type_byte, key, attributes)?;
         encode::write(value, self.dialect, &mut self.sink)
     }
 
     /// Writes a key whose value is a string.
-    pub fn string(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        attributes: Attributes,
-    ) -> Result<(), RdbError> {
+    pub fn string(&mut self, key: &[u8], value: &[u8], attributes: Attributes) -> RdbResult<()> {
         self.begin_entry("string", kind::STRING, key, attributes)?;
         self.sink.string(value)
     }
 
     /// Begins a list of `count` elements, which follow from the head to the tail.
-    pub fn begin_list(
-        &mut self,
-        key: &[u8],
-        count: u64,
-        attributes: Attributes,
-    ) -> Result<(), RdbError> {
+    pub fn begin_list(&mut self, key: &[u8], count: u64, attributes: Attributes) -> RdbResult<()> {
         self.begin_entry("begin_list", kind::LIST, key, attributes)?;
         self.begin_elements(count, count)
     }
 
     /// Begins a set of `count` members.
-    pub fn begin_set(
-        &mut self,
-        key: &[u8],
-        count: u64,
-        attributes: Attributes,
-    ) -> Result<(), RdbError> {
+    pub fn begin_set(&mut self, key: &[u8], count: u64, attributes: Attributes) -> RdbResult<()> {
         self.begin_entry("begin_set", kind::SET, key, attributes)?;
         self.begin_elements(count, count)
     }
 
     /// Begins a hash of `count` fields: `2 * count` elements follow, each field before its value.
-    pub fn begin_hash(
-        &mut self,
-        key: &[u8],
-        count: u64,
-        attributes: Attributes,
-    ) -> Result<(), RdbError> {
+    pub fn begin_hash(&mut self, key: &[u8], count: u64, attributes: Attributes) -> RdbResult<()> {
         self.begin_entry("begin_hash", kind::HASH, key, attributes)?;
         self.begin_elements(count, count.saturating_mul(2))
     }
@@ -205,7 +180,7 @@ impl<W: Write> RdbWriter<W> {
         count: u64,
         soonest_ms: u64,
         attributes: Attributes,
-    ) -> Result<(), RdbError> {
+    ) -> RdbResult<()> {
         let type_byte = self.dialect.kind_of_timed_hash();
         self.begin_entry("begin_timed_hash", type_byte, key, attributes)?;
         // Fields are written as differences to this time, which comes before all of them.
@@ -226,7 +201,7 @@ impl<W: Write> RdbWriter<W> {
         field: &[u8],
         value: &[u8],
         time_ms: Option<u64>,
-    ) -> Result<(), RdbError> {
+    ) -> RdbResult<()> {
         match self.times {
             Some(times) if self.remaining > 0 => {
                 self.remaining -= 1;
@@ -243,7 +218,7 @@ impl<W: Write> RdbWriter<W> {
         key: &[u8],
         count: u64,
         attributes: Attributes,
-    ) -> Result<(), RdbError> {
+    ) -> RdbResult<()> {
         self.begin_entry("begin_sorted_set", kind::SORTED_SET, key, attributes)?;
         self.begin_elements(count, count.saturating_mul(2))?;
         self.scored = true;
@@ -251,7 +226,7 @@ impl<W: Write> RdbWriter<W> {
     }
 
     /// Writes the next element, member, field, or value of a field.
-    pub fn element(&mut self, bytes: &[u8]) -> Result<(), RdbError> {
+    pub fn element(&mut self, bytes: &[u8]) -> RdbResult<()> {
         // A field with a time is written as a whole.
         if self.remaining == 0 || self.is_score_due() || self.times.is_some() {
             return Err(self.out_of_place("element"));
@@ -261,7 +236,7 @@ impl<W: Write> RdbWriter<W> {
     }
 
     /// Writes the score of the member before it.
-    pub fn score(&mut self, score: f64) -> Result<(), RdbError> {
+    pub fn score(&mut self, score: f64) -> RdbResult<()> {
         if !self.is_score_due() {
             return Err(self.out_of_place("score"));
         }
@@ -275,13 +250,13 @@ impl<W: Write> RdbWriter<W> {
         key: &[u8],
         parts: &StreamParts<'_>,
         attributes: Attributes,
-    ) -> Result<(), RdbError> {
+    ) -> RdbResult<()> {
         self.begin_entry("stream", kind::STREAM_2, key, attributes)?;
         stream::write(parts, &mut self.sink)
     }
 
     /// Writes the end and the checksum, and flushes the output.
-    pub fn finish(mut self) -> Result<W, RdbError> {
+    pub fn finish(mut self) -> RdbResult<W> {
         self.begin_item("finish", opcode::EOF)?;
         self.sink.finish()
     }
@@ -291,7 +266,7 @@ impl<W: Write> RdbWriter<W> {
         self.scored && self.remaining % 2 == 1
     }
 
-    fn begin_item(&mut self, call: &'static str, opcode: u8) -> Result<(), RdbError> {
+    fn begin_item(&mut self, call: &'static str, opcode: u8) -> RdbResult<()> {
         if self.remaining > 0 {
             return Err(self.out_of_place(call));
         }
@@ -304,7 +279,7 @@ impl<W: Write> RdbWriter<W> {
         type_byte: u8,
         key: &[u8],
         attributes: Attributes,
-    ) -> Result<(), RdbError> {
+    ) -> RdbResult<()> {
         if self.remaining > 0 {
             return Err(self.out_of_place(call));
         }
@@ -324,7 +299,7 @@ impl<W: Write> RdbWriter<W> {
         self.sink.string(key)
     }
 
-    fn begin_elements(&mut self, count: u64, calls: u64) -> Result<(), RdbError> {
+    fn begin_elements(&mut self, count: u64, calls: u64) -> RdbResult<()> {
         self.remaining = calls;
         self.scored = false;
         self.times = None;

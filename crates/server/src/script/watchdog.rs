@@ -258,15 +258,19 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_time_until_a_script_is_slow_ends_with_the_threshold() {
+    fn started_long_ago() -> Watchdog {
         let long_ago = Instant::now()
             .checked_sub(Duration::from_secs(1000))
             .unwrap();
-        let watchdog = Watchdog {
+        Watchdog {
             epoch: long_ago,
             ..Watchdog::default()
-        };
+        }
+    }
+
+    #[test]
+    fn the_time_until_a_script_is_slow_ends_with_the_threshold() {
+        let watchdog = started_long_ago();
         watchdog.set_threshold(Duration::from_secs(50));
         assert_eq!(watchdog.until_slow(), Duration::from_millis(50_001));
         watchdog.begin(ScriptRunKind::Script, began_before(30_000));
@@ -282,13 +286,7 @@ mod tests {
 
     #[test]
     fn no_script_is_slow_without_a_threshold() {
-        let long_ago = Instant::now()
-            .checked_sub(Duration::from_secs(1000))
-            .unwrap();
-        let watchdog = Watchdog {
-            epoch: long_ago,
-            ..Watchdog::default()
-        };
+        let watchdog = started_long_ago();
         watchdog.begin(ScriptRunKind::Function, began_before(900_000));
         assert!(watchdog.is_slow());
         watchdog.set_threshold(Duration::ZERO);

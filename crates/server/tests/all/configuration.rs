@@ -31,21 +31,16 @@ pub fn on_both_with(lines: &[(&str, &str)], test: impl Fn(SocketAddr)) {
         .flat_map(|(name, value)| [format!("--{name}"), (*value).to_owned()])
         .collect();
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    match RedisPeerProcess::start(&flags) {
-        Ok(redis) => test(redis.address),
-        Err(reason) => eprintln!("not compared with Redis: {reason}"),
+    if let Some(redis) = RedisPeerProcess::start(&flags) {
+        test(redis.address);
     }
 }
 
 #[test]
 fn every_parameter_of_other_servers_is_known_and_takes_its_default() {
     for peer in PeerServer::ALL {
-        let server = match peer.start(&[]) {
-            Ok(server) => server,
-            Err(reason) => {
-                eprintln!("not compared: {reason}");
-                continue;
-            }
+        let Some(server) = peer.start(&[]) else {
+            continue;
         };
         let words = [&b"CONFIG"[..], b"GET", b"*"];
         let Ok(RespReplyValue::Array(pairs)) = connect(server.address).command(&words) else {

@@ -3,19 +3,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use super::durability::{self, run};
 use nearfield_server::acl::User;
 use nearfield_server::commands::TABLE;
-use nearfield_server::config::{ConfigFileContents, Durability, ServerOptions};
+use nearfield_server::config::{ConfigFileContents, ServerOptions};
 use nearfield_server::log::{Damage, LogSyncPolicy};
 use nearfield_server::net;
 use nearfield_server::persistence;
 use nearfield_server::persistence::load::LoadError;
 use nearfield_server::resp::request::split_words;
 use nearfield_server::server::ServerCore;
-use nearfield_server_testkit::connection::{TestkitConnection, encode, encode_lines};
+use nearfield_server_testkit::connection::{encode, encode_lines};
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
-use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::state::{State, state};
 use nearfield_server_testkit::steps::eventually;
 use nearfield_testkit::seeds;
@@ -31,14 +31,7 @@ const MANIFEST: &str = "nearfield.manifest";
 fn options(folder: &Path, log: bool) -> ServerOptions {
     ServerOptions {
         threads: 1,
-        persistence: Durability {
-            directory: Some(folder.to_owned()),
-            log: Some(log),
-            policy: Some(LogSyncPolicy::EverySecond),
-            save: Some(Vec::new()),
-            ..Durability::default()
-        },
-        ..ServerOptions::default()
+        ..durability::options(folder, log, LogSyncPolicy::EverySecond)
     }
 }
 
@@ -60,10 +53,6 @@ fn everything(server: &ServerCore) -> State {
         state.insert(place, (code.escape_ascii().to_string(), None));
     }
     state
-}
-
-fn run(connection: &mut TestkitConnection, line: &str) -> RespReplyValue {
-    connection.run(line).expect("a reply")
 }
 
 type Files = BTreeMap<String, Vec<u8>>;

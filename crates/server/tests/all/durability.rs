@@ -25,6 +25,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+const POLICIES: [LogSyncPolicy; 3] = [
+    LogSyncPolicy::Always,
+    LogSyncPolicy::EverySecond,
+    LogSyncPolicy::No,
+];
+
 pub(super) fn options(folder: &Path, log: bool, policy: LogSyncPolicy) -> ServerOptions {
     ServerOptions {
         threads: 2,
@@ -138,11 +144,7 @@ fn every_kind_of_value_comes_back_from_a_dump() {
 
 #[test]
 fn what_was_done_comes_back_from_the_log() {
-    for policy in [
-        LogSyncPolicy::Always,
-        LogSyncPolicy::EverySecond,
-        LogSyncPolicy::No,
-    ] {
+    for policy in POLICIES {
         let folder = TestkitFolder::new();
         let mut expected = None;
         for restart in 0..3 {
@@ -270,7 +272,7 @@ fn two_servers_do_not_share_a_folder() {
 
 /// Writes until `stop`: pairs of keys that are equal at each instant and far apart in the keys'
 /// order, and keys that are moved from one end to the other.
-pub(super) fn write_pairs(server: &Nearfield, number: usize, stop: &AtomicBool) {
+fn write_pairs(server: &Nearfield, number: usize, stop: &AtomicBool) {
     let mut connection = server.connect();
     let mut count = 0_u64;
     while !stop.load(Ordering::Relaxed) {
@@ -291,6 +293,18 @@ pub(super) fn write_pairs(server: &Nearfield, number: usize, stop: &AtomicBool) 
             connection.receive().unwrap();
         }
     }
+}
+
+/// Runs `work` while two clients write pairs.
+pub(super) fn while_pairs_are_written(server: &Nearfield, work: impl FnOnce()) {
+    let stop = &AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for number in 0..2 {
+            scope.spawn(move || write_pairs(server, number, stop));
+        }
+        work();
+        stop.store(true, Ordering::Relaxed);
+    });
 }
 
 pub(super) fn check_pairs(state: &State) {
@@ -314,9 +328,8 @@ fn snapshots_are_of_one_instant_while_clients_write() {
     let mut connection = server.connect();
     for index in 0..filler {
         let key = format!("m:{index}");
-        let mut request = Vec::new();
-        encode(&mut request, &[b"SET", key.as_bytes(), b"filler"]);
-        connection.send(&request).unwrap();
+        let words = [&b"SET"[..], key.as_bytes(), b"filler"];
+        connection.send_words(&words).unwrap();
         if index % 500 == 499 {
             (0..500).for_each(|_| assert_eq!(connection.receive().unwrap(), ok()));
         }
@@ -324,12 +337,7 @@ fn snapshots_are_of_one_instant_while_clients_write() {
     for _ in filler / 500 * 500..filler {
         connection.receive().unwrap();
     }
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let (server, stop) = (&server, &stop);
-        for number in 0..2 {
-            scope.spawn(move || write_pairs(server, number, stop));
-        }
+    while_pairs_are_written(&server, || {
         for round in 0..6 {
             let saves = server.server.persistence.status().saves;
             let mut connection = server.connect();
@@ -343,7 +351,6 @@ fn snapshots_are_of_one_instant_while_clients_write() {
             assert!(loaded.len() >= filler, "{round}: {}", loaded.len());
             check_pairs(&loaded);
         }
-        stop.store(true, Ordering::Relaxed);
     });
 }
 
@@ -378,12 +385,7 @@ fn the_log_is_rewritten_while_clients_write() {
     let folder = TestkitFolder::new();
     let expected = {
         let server = Nearfield::start(options(&folder.0, true, LogSyncPolicy::Always));
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let (server, stop) = (&server, &stop);
-            for number in 0..2 {
-                scope.spawn(move || write_pairs(server, number, stop));
-            }
+        while_pairs_are_written(&server, || {
             for _ in 0..10 {
                 let rewrites = server.server.persistence.status().rewrites;
                 let mut connection = server.connect();
@@ -392,7 +394,6 @@ fn the_log_is_rewritten_while_clients_write() {
                     server.server.persistence.status().rewrites > rewrites
                 });
             }
-            stop.store(true, Ordering::Relaxed);
         });
         state(&server.server.keyspace)
     };
@@ -438,22 +439,13 @@ pub(super) fn has_log(folder: &Path) -> bool {
 
 // ---- A disk that fails -------------------------------------------------------------------------
 
-struct FailingDiskServer {
-    folder: TestkitFolder,
-    disk: FaultyDisk,
-    server: Nearfield,
-}
-
-fn failing(policy: LogSyncPolicy) -> FailingDiskServer {
+/// Starts a server in a folder on a disk that fails on request.
+pub(super) fn failing(log: bool, policy: LogSyncPolicy) -> (TestkitFolder, FaultyDisk, Nearfield) {
     let (folder, disk) = (TestkitFolder::new(), FaultyDisk::default());
-    let mut options = options(&folder.0, true, policy);
+    let mut options = options(&folder.0, log, policy);
     options.persistence.disk = Arc::new(disk.clone());
     let server = Nearfield::start(options);
-    FailingDiskServer {
-        folder,
-        disk,
-        server,
-    }
+    (folder, disk, server)
 }
 
 pub(super) fn is_misconf(value: &RespReplyValue) -> bool {
@@ -462,11 +454,7 @@ pub(super) fn is_misconf(value: &RespReplyValue) -> bool {
 
 #[test]
 fn replies_after_a_change_to_always_wait_for_a_sync() {
-    let FailingDiskServer {
-        folder,
-        disk,
-        server,
-    } = failing(LogSyncPolicy::No);
+    let (folder, disk, server) = failing(true, LogSyncPolicy::No);
     let mut connection = server.connect();
     for (number, before) in ["no", "everysec"].into_iter().enumerate() {
         let policy = format!("CONFIG SET appendfsync {before}");
@@ -502,16 +490,8 @@ fn replies_after_a_change_to_always_wait_for_a_sync() {
 
 #[test]
 fn without_space_nothing_is_acknowledged_and_reads_go_on() {
-    for policy in [
-        LogSyncPolicy::Always,
-        LogSyncPolicy::EverySecond,
-        LogSyncPolicy::No,
-    ] {
-        let FailingDiskServer {
-            folder,
-            disk,
-            server,
-        } = failing(policy);
+    for policy in POLICIES {
+        let (folder, disk, server) = failing(true, policy);
         let mut connection = server.connect();
         assert_eq!(run(&mut connection, "SET a 1"), ok());
         disk.faults.lock().space = Some(50);
@@ -556,11 +536,7 @@ const READS: &str = "PING|ECHO a|GET s|MGET s gone|STRLEN s|GETRANGE s 0 1|TYPE 
 
 #[test]
 fn whatever_reads_is_answered_while_the_disk_is_full() {
-    for policy in [
-        LogSyncPolicy::Always,
-        LogSyncPolicy::EverySecond,
-        LogSyncPolicy::No,
-    ] {
+    for policy in POLICIES {
         let (folder, disk) = (TestkitFolder::new(), FaultyDisk::default());
         let mut options = options(&folder.0, true, policy);
         // One thread, so that all clients share the state that a thread keeps from one command to
@@ -631,11 +607,7 @@ fn whatever_reads_is_answered_while_the_disk_is_full() {
 
 #[test]
 fn writes_in_pieces_are_whole() {
-    let FailingDiskServer {
-        folder,
-        disk,
-        server,
-    } = failing(LogSyncPolicy::Always);
+    let (folder, disk, server) = failing(true, LogSyncPolicy::Always);
     disk.faults.lock().short = Some(3);
     let mut connection = server.connect();
     assert_eq!(run(&mut connection, "SET a 1"), ok());
@@ -647,11 +619,7 @@ fn writes_in_pieces_are_whole() {
 #[test]
 fn after_a_sync_that_failed_a_new_base_is_made() {
     for policy in [LogSyncPolicy::Always, LogSyncPolicy::EverySecond] {
-        let FailingDiskServer {
-            folder,
-            disk,
-            server,
-        } = failing(policy);
+        let (folder, disk, server) = failing(true, policy);
         let mut connection = server.connect();
         assert_eq!(run(&mut connection, "SET a 1"), ok());
         server.server.log.flush().unwrap();
@@ -673,11 +641,7 @@ fn after_a_sync_that_failed_a_new_base_is_made() {
 
 #[test]
 fn a_file_that_cannot_be_cut_back_is_replaced() {
-    let FailingDiskServer {
-        folder,
-        disk,
-        server,
-    } = failing(LogSyncPolicy::Always);
+    let (folder, disk, server) = failing(true, LogSyncPolicy::Always);
     let mut connection = server.connect();
     assert_eq!(run(&mut connection, "SET a 1"), ok());
     {
@@ -694,11 +658,7 @@ fn a_file_that_cannot_be_cut_back_is_replaced() {
 
 #[test]
 fn a_snapshot_that_fails_leaves_the_last_one() {
-    let folder = TestkitFolder::new();
-    let disk = FaultyDisk::default();
-    let mut options = options(&folder.0, false, LogSyncPolicy::No);
-    options.persistence.disk = Arc::new(disk.clone());
-    let server = Nearfield::start(options);
+    let (folder, disk, server) = failing(false, LogSyncPolicy::No);
     let mut connection = server.connect();
     run(&mut connection, "SET a 1");
     assert_eq!(run(&mut connection, "SAVE"), ok());
@@ -751,11 +711,7 @@ fn a_rewrite_without_a_log_saves_what_the_next_start_reads() {
 #[test]
 fn a_rewrite_that_fails_anywhere_loses_nothing() {
     let expected = Mutex::new(0);
-    let FailingDiskServer {
-        folder,
-        disk,
-        server,
-    } = failing(LogSyncPolicy::Always);
+    let (folder, disk, server) = failing(true, LogSyncPolicy::Always);
     let mut connection = server.connect();
     for round in 0..20 {
         assert_eq!(run(&mut connection, &format!("SET k{round} v")), ok());

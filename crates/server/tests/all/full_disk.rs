@@ -2,23 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use super::durability::{copy, is_misconf, load, ok, options, run};
+use super::durability::{copy, failing, is_misconf, load, ok, run};
 use nearfield_server::log::{Damage, LogSyncPolicy};
-use nearfield_server_testkit::faulty::FaultyDisk;
-use nearfield_server_testkit::folder::TestkitFolder;
-use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::steps::eventually;
 use std::path::Path;
-use std::sync::Arc;
 
 /// Runs a history with a log, a rewrite and a snapshot on a disk that is full after `writes`
 /// writes. Returns false if it had room for all.
 fn go_until_full(writes: u64, policy: LogSyncPolicy) -> bool {
-    let (folder, disk) = (TestkitFolder::new(), FaultyDisk::default());
-    let mut options = options(&folder.0, true, policy);
-    options.persistence.disk = Arc::new(disk.clone());
-    let server = Nearfield::start(options);
+    let (folder, disk, server) = failing(true, policy);
     disk.faults.lock().writes_left = Some(writes);
     let status = || server.server.persistence.status();
     let is_idle = || status().running.is_none() && status().scheduled.is_none();

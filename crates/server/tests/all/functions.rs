@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::config::ServerOptions;
-use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::connection::TestkitConnection;
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::redis::RedisPeerProcess;
@@ -136,12 +136,8 @@ fn libraries_move_to_redis_and_back() {
     let ours = &mut server.connect();
     assert_eq!(ask(ours, "SAVE"), "OK");
     let directory = folder.0.to_str().unwrap();
-    let redis = match RedisPeerProcess::start(&["--dir", directory]) {
-        Ok(redis) => redis,
-        Err(reason) => {
-            eprintln!("not compared with Redis: {reason}");
-            return;
-        }
+    let Some(redis) = RedisPeerProcess::start(&["--dir", directory]) else {
+        return;
     };
     // Redis loads our snapshot, and our payload.
     let theirs = &mut connect(redis.address);
@@ -244,11 +240,9 @@ fn a_library_that_takes_too_long_is_refused_whatever_it_catches() {
         "local function f() while true do end end f()",
         "redis.register_function('f', function() end) while true do end",
     ] {
-        let mut request = Vec::new();
         let code = format!("#!lua name=slow\n{code}");
-        encode(&mut request, &[b"FUNCTION", b"LOAD", code.as_bytes()]);
-        connection.send(&request).unwrap();
-        let answer = receive_reply(connection);
+        let answer = connection.command(&[b"FUNCTION", b"LOAD", code.as_bytes()]);
+        let answer = answer.unwrap().to_string();
         assert!(answer.contains("FUNCTION LOAD timeout"), "{answer}");
         assert_eq!(listed(connection), before);
     }

@@ -14,7 +14,6 @@ use nearfield_server_testkit::saving::saving_into;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
-use std::io::Write;
 
 const PLACES: usize = 3000;
 const SEARCHES: usize = 3000;
@@ -94,14 +93,8 @@ fn ask(connection: &mut TestkitConnection, words: &[String]) -> String {
 
 #[test]
 fn searches_find_what_redis_finds() {
-    let redis = match RedisPeerProcess::start(&[]) {
-        Ok(redis) => redis,
-        Err(reason) => {
-            // Directly to the standard error, because the harness hides the output of tests that
-            // pass.
-            let _ = writeln!(std::io::stderr(), "not compared with Redis: {reason}");
-            return;
-        }
+    let Some(redis) = RedisPeerProcess::start(&[]) else {
+        return;
     };
     let seed = std::env::var("NEARFIELD_SEED").map_or(1, |text| text.parse().unwrap());
     let mut random = SmallRng::seed_from_u64(seed);

@@ -60,9 +60,7 @@ fn pass_on(mut giver: TestkitConnection, mut taker: TestkitConnection, done: &At
     while !done.load(Ordering::Relaxed) {
         number += 1;
         let text = number.to_string();
-        let mut request = Vec::new();
-        encode(&mut request, &[b"BLPOP", b"queue", b"0"]);
-        taker.send(&request).unwrap();
+        taker.send_words(&[b"BLPOP", b"queue", b"0"]).unwrap();
         let pushed = giver.command(&[b"RPUSH", b"queue", text.as_bytes()]);
         assert_eq!(pushed.unwrap(), RespReplyValue::Integer(1));
         let expected =

@@ -2,12 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use super::replay::execute_at;
 use nearfield_server::client::ClientSession;
-use nearfield_server::command::{CommandAccount, CommandInvocation, invoke};
-use nearfield_server::commands::TABLE;
 use nearfield_server::config::ServerOptions;
 use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects, ValueMoveError};
-use nearfield_server::resp::{Protocol, RespReply};
 use nearfield_server::server::ServerCore;
 use nearfield_server_testkit::connection::{TestkitConnection, encode_lines};
 use nearfield_server_testkit::folder::TestkitFolder;
@@ -158,28 +156,8 @@ fn a_field_that_was_over_before_a_batch_is_so_when_the_log_is_read() {
 /// Executes a command at a given time, which must not fail, and returns the reply.
 fn run_at(server: &ServerCore, client: &mut ClientSession, command: &str, now_ms: u64) -> String {
     let args: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
-    let mut effects = Effects::default();
-    let mut reply = RespReply::new(Protocol::Resp2);
-    let mut databases = server.keyspace.exclude();
-    let access = DatabaseAccess::Exclusive(&mut databases);
-    let keys = DatabaseKeys::new(
-        &server.keyspace,
-        access,
-        client.database,
-        now_ms,
-        &mut effects,
-    );
-    let account = &mut CommandAccount::of(TABLE.lookup(&args).unwrap(), server);
-    let invocation = CommandInvocation {
-        server,
-        keys,
-        client,
-        args: &args,
-        reply: &mut reply,
-        nested: false,
-    };
-    invoke(invocation, account);
-    let reply = String::from_utf8(reply.take()).unwrap();
+    let (_, reply) = execute_at(server, client, &args, now_ms, false);
+    let reply = String::from_utf8(reply).unwrap();
     assert!(!reply.starts_with('-'), "{command}: {reply}");
     reply
 }

@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::connection::TestkitConnection;
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::steps::{
     ask, connect, eventually, info, on_both, receive_reply, send_command,
@@ -265,9 +265,8 @@ const PUBLIC_FAULTS: &[PublicFault] = &[
 ];
 
 fn send(connection: &mut TestkitConnection, text: &str) {
-    let mut request = Vec::new();
-    encode(&mut request, &[b"EVAL", text.as_bytes(), b"0"]);
-    connection.send(&request).unwrap();
+    let words = [&b"EVAL"[..], text.as_bytes(), b"0"];
+    connection.send_words(&words).unwrap();
 }
 
 fn eval(connection: &mut TestkitConnection, text: &str) -> String {
@@ -636,11 +635,9 @@ fn scripts_that_only_read_have_those_keys_tracked() {
     ask(&mut second, "MSET k1 1 k2 2");
     ask(&mut first, "HELLO 3");
     assert_eq!(ask(&mut first, "CLIENT TRACKING ON"), "OK");
-    let mut request = Vec::new();
     let text = &b"return redis.call('get', KEYS[2])"[..];
-    encode(&mut request, &[b"EVAL_RO", text, b"2", b"k1", b"k2"]);
-    first.send(&request).unwrap();
-    assert_eq!(receive_reply(&mut first), "\"2\"");
+    let read = first.command(&[b"EVAL_RO", text, b"2", b"k1", b"k2"]);
+    assert_eq!(read.unwrap().to_string(), "\"2\"");
     ask(&mut second, "SET k1 x");
     ask(&mut second, "SET k2 x");
     let pushed = receive_reply(&mut first);

@@ -2,7 +2,7 @@
 //! function, in a transaction that was queued under other rules, and for a client that has waited.
 
 use super::permissions::{COMMANDS, NEWER, RULES};
-use super::waiting::{on_newest, wait_in};
+use super::waiting::{on_newest, wait_as_user};
 use nearfield_server::config::ServerOptions;
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
@@ -156,12 +156,8 @@ fn commands_are_judged_within_scripts_and_transactions_as_by_other_servers() {
         position.is_some_and(|position| allowed[position] == "run")
     };
     for peer in PeerServer::ALL {
-        let server = match peer.start(&["--enable-debug-command", "yes"]) {
-            Ok(server) => server,
-            Err(reason) => {
-                eprintln!("not compared: {reason}");
-                continue;
-            }
+        let Some(server) = peer.start(&["--enable-debug-command", "yes"]) else {
+            continue;
         };
         let mut theirs = PermissionJudge::new(server.address);
         let all = commands(peer == PeerServer::Redis8);
@@ -263,15 +259,7 @@ fn who_waits_is_judged_by_each_kind_of_rule_that_came_meanwhile() {
                 "resetkeys (+@all ~q ~other ~to)",
                 "resetkeys -@all (+@all ~*)",
             ] {
-                assert_eq!(ask(&mut other, "FLUSHALL"), "OK");
-                if command.starts_with("XREADGROUP") {
-                    assert_eq!(ask(&mut other, "XGROUP CREATE q g $ MKSTREAM"), "OK");
-                }
-                let set = "ACL SETUSER u reset on nopass ~* +@all";
-                assert_eq!(ask(&mut other, set), "OK");
-                let mut client = connect(address);
-                assert_eq!(ask(&mut client, "AUTH u any"), "OK");
-                wait_in(&mut client, &mut other, command);
+                let mut client = wait_as_user(address, &mut other, command);
                 assert_eq!(ask(&mut other, &format!("ACL SETUSER u {rules}")), "OK");
                 let dry = ask(&mut other, &format!("ACL DRYRUN u {command}"));
                 send_command(&mut other, wakes);
@@ -295,15 +283,7 @@ fn who_waits_as_a_user_that_is_deleted_is_closed_and_takes_nothing() {
         let mut other = connect(address);
         for (command, wakes, left) in WAITING {
             for ends in ["ACL DELUSER u", "CLIENT KILL USER u"] {
-                assert_eq!(ask(&mut other, "FLUSHALL"), "OK");
-                if command.starts_with("XREADGROUP") {
-                    assert_eq!(ask(&mut other, "XGROUP CREATE q g $ MKSTREAM"), "OK");
-                }
-                let set = "ACL SETUSER u reset on nopass ~* +@all";
-                assert_eq!(ask(&mut other, set), "OK");
-                let mut client = connect(address);
-                assert_eq!(ask(&mut client, "AUTH u any"), "OK");
-                wait_in(&mut client, &mut other, command);
+                let mut client = wait_as_user(address, &mut other, command);
                 assert_eq!(ask_number(&mut other, ends), 1);
                 send_command(&mut other, wakes);
                 receive_reply(&mut other);

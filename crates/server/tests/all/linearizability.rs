@@ -203,7 +203,7 @@ fn with_name<'w>(name: &'w [u8], words: &'w [Vec<u8>]) -> Vec<&'w [u8]> {
     std::iter::once(name).chain(words).collect()
 }
 
-fn number(value: &RespReplyValue) -> Option<i64> {
+pub(super) fn number(value: &RespReplyValue) -> Option<i64> {
     match value {
         RespReplyValue::NullBulk => None,
         RespReplyValue::Bulk(text) => Some(std::str::from_utf8(text).unwrap().parse().unwrap()),
@@ -405,20 +405,7 @@ fn check_rounds(server: &Nearfield, load: HistoryLoad, rounds: u64) {
     seeds::each(rounds, |seed| {
         let history = record(server, load, seed);
         assert!(history.len() >= CLIENTS as usize * TURNS / 2);
-        if let Err(dead_end) = order(history) {
-            let shown = |all: &[HistoryOperation]| {
-                all.iter()
-                    .map(|done| format!("  {done}\n"))
-                    .collect::<String>()
-            };
-            panic!(
-                "round {seed}: no order of the commands explains the replies; after\n{}the values \
-                 are {:?}, and none of these can be next:\n{}",
-                shown(&dead_end.before),
-                dead_end.state,
-                shown(&dead_end.stuck)
-            );
-        }
+        order(history).unwrap_or_else(|dead_end| panic!("round {seed}: {dead_end}"));
     });
 }
 

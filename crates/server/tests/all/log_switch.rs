@@ -1,16 +1,16 @@
 //! A log that is turned on and off while the server runs.
 
-use super::durability::{check_pairs, copy, has_log, load, ok, options, run, write_pairs};
+use super::durability::{
+    check_pairs, copy, failing, has_log, load, ok, options, run, while_pairs_are_written,
+};
 use nearfield_server::config::ServerOptions;
 use nearfield_server::log::{Damage, LogSyncPolicy};
 use nearfield_server::persistence;
-use nearfield_server_testkit::faulty::{EIO, FaultyDisk};
+use nearfield_server_testkit::faulty::EIO;
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::state::State;
 use nearfield_server_testkit::steps::eventually;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Turns the log on or off, and waits until that is done.
 fn switch_log(server: &Nearfield, on: bool) {
@@ -38,22 +38,17 @@ fn a_log_that_is_turned_on_and_off_while_clients_write_loses_nothing() {
     let folder = TestkitFolder::new();
     let server = Nearfield::start(options(&folder.0, false, LogSyncPolicy::Always));
     run(&mut server.connect(), "SET before 1");
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let (server, stop) = (&server, &stop);
-        for number in 0..2 {
-            scope.spawn(move || write_pairs(server, number, stop));
-        }
+    while_pairs_are_written(&server, || {
         for round in 0..5 {
             let mut connection = server.connect();
-            switch_log(server, true);
+            switch_log(&server, true);
             let set = format!("SET logged{round} 1");
             assert_eq!(run(&mut connection, &set), ok());
             let killed = load(&copy(&folder).0, true, Damage::Refuse).unwrap();
             check_pairs(&killed);
             // All writes that were acknowledged while there was a log, and those before.
             assert_eq!(single(&killed), 2 * round + 2);
-            switch_log(server, false);
+            switch_log(&server, false);
             let set = format!("SET saved{round} 1");
             assert_eq!(run(&mut connection, &set), ok());
             assert_eq!(run(&mut connection, "SAVE"), ok());
@@ -61,7 +56,6 @@ fn a_log_that_is_turned_on_and_off_while_clients_write_loses_nothing() {
             check_pairs(&killed);
             assert_eq!(single(&killed), 2 * round + 3);
         }
-        stop.store(true, Ordering::Relaxed);
     });
 }
 
@@ -83,11 +77,7 @@ fn a_log_cannot_be_turned_on_where_another_is() {
 
 #[test]
 fn a_log_that_cannot_begin_is_begun_later_and_refuses_no_writes() {
-    let folder = TestkitFolder::new();
-    let disk = FaultyDisk::default();
-    let mut options = options(&folder.0, false, LogSyncPolicy::Always);
-    options.persistence.disk = Arc::new(disk.clone());
-    let server = Nearfield::start(options);
+    let (folder, disk, server) = failing(false, LogSyncPolicy::Always);
     let mut connection = server.connect();
     assert_eq!(run(&mut connection, "SET a 1"), ok());
     disk.faults.lock().syncs = Some(EIO);

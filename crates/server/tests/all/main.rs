@@ -33,6 +33,7 @@ mod notes;
 mod permissions;
 mod pipelines;
 mod pool;
+mod pool_keys;
 mod ports;
 mod rdb;
 mod replay;

@@ -3,14 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use super::replay::execute_at;
 use nearfield_server::client::ClientSession;
 use nearfield_server::clock::now_ms;
-use nearfield_server::command::{CommandAccount, CommandInvocation, invoke};
-use nearfield_server::commands::TABLE;
 use nearfield_server::config::ServerOptions;
 use nearfield_server::keyspace::notes::Note;
 use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects, Home, KeyView, Keyspace};
-use nearfield_server::resp::{Protocol, RespReply};
 use nearfield_server_testkit::connection::{TestkitConnection, encode_lines};
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
@@ -207,21 +205,7 @@ fn keys_expire_at_their_times_whatever_was_done_to_them() {
             };
             let words: Vec<Vec<u8>> = line.split(' ').map(|w| word(w, &mut random)).collect();
             let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-            at(&server.keyspace, now, |keys| {
-                let (command, client) =
-                    (TABLE.lookup(&args).unwrap(), &mut ClientSession::internal());
-                let account = &mut CommandAccount::of(command, &server);
-                let mut reply = RespReply::new(Protocol::Resp2);
-                let invocation = CommandInvocation {
-                    server: &server,
-                    keys: keys.nested(),
-                    client,
-                    args: &args,
-                    reply: &mut reply,
-                    nested: false,
-                };
-                invoke(invocation, account);
-            });
+            execute_at(&server, &mut ClientSession::internal(), &args, now, false);
             if random.random_bool(0.2) {
                 now += random.random_range(0..20);
                 let limit = random.random_range(1..4);
@@ -236,12 +220,9 @@ fn keys_expire_at_their_times_whatever_was_done_to_them() {
 }
 
 fn exchange(connection: &mut TestkitConnection, lines: &[String]) -> Vec<RespReplyValue> {
-    let bytes = encode_lines(lines);
-    connection.send(&bytes).unwrap();
-    lines
-        .iter()
-        .map(|_| connection.receive().unwrap())
-        .collect()
+    connection
+        .exchange(&encode_lines(lines), lines.len())
+        .unwrap()
 }
 
 /// Keys keep the times that batches of commands set, in batches that are applied and in batches

@@ -487,12 +487,8 @@ fn judgements(connection: &mut TestkitConnection, rules: &str, commands: &[&str]
 fn commands_are_allowed_and_denied_as_by_other_servers() {
     let ours = Nearfield::start(ServerOptions::default());
     for peer in PeerServer::ALL {
-        let server = match peer.start(&[]) {
-            Ok(server) => server,
-            Err(reason) => {
-                eprintln!("not compared: {reason}");
-                continue;
-            }
+        let Some(server) = peer.start(&[]) else {
+            continue;
         };
         let is_old = peer == PeerServer::Redis7;
         let newer = NEWER.iter().filter(|_| peer == PeerServer::Redis8);
@@ -534,8 +530,7 @@ fn every_command_that_others_know_is_judged() {
             }
         })
         .collect();
-    let Ok(server) = PeerServer::Redis7.start(&[]) else {
-        eprintln!("not compared: {}", PeerServer::Redis7.name());
+    let Some(server) = PeerServer::Redis7.start(&[]) else {
         return;
     };
     let mut client = connect(server.address);
@@ -648,8 +643,7 @@ fn described(connection: &mut TestkitConnection, name: &str) -> Option<Vec<Strin
 
 #[test]
 fn flags_and_keys_of_commands_are_described_as_by_redis() {
-    let Ok(redis) = PeerServer::Redis7.start(&[]) else {
-        eprintln!("not compared: {}", PeerServer::Redis7.name());
+    let Some(redis) = PeerServer::Redis7.start(&[]) else {
         return;
     };
     let ours = Nearfield::start(ServerOptions::default());

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use super::linearizability::number;
 use nearfield::PoolPlacement;
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_server::command::{CommandImplementation, Flags};
@@ -38,7 +39,7 @@ impl PoolServers {
     fn start() -> PoolServers {
         let nodes = ShmNodes::serve(2, 256 << 20).unwrap();
         let server = |number: usize| {
-            let home = Home::open_pool(PoolPlacement::shm(nodes.names()), 64).unwrap();
+            let home = Home::open_pool(PoolPlacement::shm(nodes.names()), 64, None).unwrap();
             let threads = 1 + number % 2;
             Nearfield::start(ServerOptions {
                 threads,
@@ -222,14 +223,6 @@ impl PoolHistoryCommand {
     }
 }
 
-fn number(value: &RespReplyValue) -> Option<i64> {
-    match value {
-        RespReplyValue::NullBulk => None,
-        RespReplyValue::Bulk(text) => Some(std::str::from_utf8(text).unwrap().parse().unwrap()),
-        other => panic!("no value: {other}"),
-    }
-}
-
 struct PoolHistoryClient<'r> {
     number: u32,
     random: SmallRng,
@@ -275,13 +268,8 @@ impl PoolHistoryClient<'_> {
     fn exchange(&mut self, lines: &[String]) -> (CallInterval, Vec<RespReplyValue>) {
         let request = encode_lines(lines);
         let connection = &mut self.connection;
-        self.recorder.call(|| {
-            connection.send(&request).unwrap();
-            lines
-                .iter()
-                .map(|_| connection.receive().unwrap())
-                .collect()
-        })
+        self.recorder
+            .call(|| connection.exchange(&request, lines.len()).unwrap())
     }
 
     fn pipeline(&mut self) {
@@ -362,19 +350,7 @@ fn each_key_is_linearizable_over_all_servers() {
     let all: Vec<&Nearfield> = servers.servers.iter().collect();
     seeds::each(ROUNDS, |seed| {
         for (key, history) in record(&all, seed).into_iter().enumerate() {
-            let Err(dead_end) = order(history.clone()) else {
-                continue;
-            };
-            let shown = |all: &[PoolHistoryOperation]| {
-                all.iter().map(|it| format!("  {it}\n")).collect::<String>()
-            };
-            panic!(
-                "round {seed}: no order explains the replies of key{key}; after\n{}it is {:?}, and \
-                 none of these can be next:\n{}",
-                shown(&dead_end.before),
-                dead_end.state,
-                shown(&dead_end.stuck)
-            );
+            order(history).unwrap_or_else(|dead_end| panic!("round {seed}, key{key}: {dead_end}"));
         }
     });
 }
@@ -699,7 +675,7 @@ fn what_a_pool_cannot_do_is_refused_by_an_error_that_names_it() {
 #[test]
 fn what_a_server_keeps_on_disk_is_not_possible_over_a_pool() {
     let nodes = ShmNodes::serve(1, 64 << 20).unwrap();
-    let home = Home::open_pool(PoolPlacement::shm(nodes.names()), 64).unwrap();
+    let home = Home::open_pool(PoolPlacement::shm(nodes.names()), 64, None).unwrap();
     let logging = ServerOptions {
         home,
         persistence: Durability {
@@ -722,7 +698,7 @@ fn what_a_server_keeps_on_disk_is_not_possible_over_a_pool() {
 // ---- Nodes that do not belong together, and memory that is damaged -----------------------------
 
 fn open(names: &[String]) -> Result<Home, String> {
-    Home::open_pool(PoolPlacement::shm(names), 64).map_err(|error| error.to_string())
+    Home::open_pool(PoolPlacement::shm(names), 64, None).map_err(|error| error.to_string())
 }
 
 #[test]

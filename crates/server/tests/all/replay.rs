@@ -18,7 +18,6 @@ use rand::{RngExt, SeedableRng};
 
 const START_MS: u64 = 1_800_000_000_000;
 
-/// Executes a command at a given time. Returns the logged commands and the reply.
 fn execute(
     server: &ServerCore,
     database: usize,
@@ -28,12 +27,24 @@ fn execute(
 ) -> (Vec<(usize, Words)>, Vec<u8>) {
     let mut client = ClientSession::internal();
     client.database = database;
+    let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    execute_at(server, &mut client, &args, now_ms, replaying)
+}
+
+/// Executes a command at a given time. Returns the logged commands and the reply.
+pub(super) fn execute_at(
+    server: &ServerCore,
+    client: &mut ClientSession,
+    args: &[&[u8]],
+    now_ms: u64,
+    replaying: bool,
+) -> (Vec<(usize, Words)>, Vec<u8>) {
     let mut effects = Effects::default();
     let mut reply = RespReply::new(Protocol::Resp2);
-    let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-    let command = TABLE.lookup(&args).unwrap();
+    let command = TABLE.lookup(args).unwrap();
     let mut databases = server.keyspace.exclude();
     let access = DatabaseAccess::Exclusive(&mut databases);
+    let database = client.database;
     let mut keys = DatabaseKeys::new(&server.keyspace, access, database, now_ms, &mut effects);
     if replaying {
         keys = keys.without_expiry();
@@ -42,8 +53,8 @@ fn execute(
     let invocation = CommandInvocation {
         server,
         keys,
-        client: &mut client,
-        args: &args,
+        client,
+        args,
         reply: &mut reply,
         nested: false,
     };

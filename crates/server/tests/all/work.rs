@@ -205,10 +205,8 @@ fn a_pattern_that_takes_too_much_work_is_refused() {
     subscriber.command(&[b"PSUBSCRIBE", &costly]).unwrap();
     let mut other = ours.connect();
     assert!(ask(&mut other, "PSUBSCRIBE a*").contains("psubscribe"));
-    let mut request = Vec::new();
-    encode(&mut request, &[b"PUBLISH", &text, b"message"]);
-    client.send(&request).unwrap();
-    assert_eq!(receive_reply(&mut client), "(integer) 1");
+    let published = client.command(&[b"PUBLISH", &text, b"message"]);
+    assert_eq!(published.unwrap().to_string(), "(integer) 1");
     assert!(receive_reply(&mut other).contains("message"));
 }
 

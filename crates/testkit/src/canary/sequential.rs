@@ -5,7 +5,9 @@ use crate::model::request::{OwnedOperation, OwnedOutcome, State};
 use crate::model::scenario::ScenarioStep;
 use crate::model::shrink::FailingScenario;
 use crate::model::{self, Reference, write};
-use nearfield_core::{Batch, ByteStrings, MAX_KEY_BYTES, OperationError, OrderedIndex, Words};
+use nearfield_core::{
+    Batch, ByteStrings, MAX_KEY_BYTES, OperationError, OrderedIndex, PointResult, Words,
+};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,11 +192,7 @@ impl<F: SampleForm> OrderedIndex<F> for CanaryIndex<F> {
         assert!(!is_broken, "three entries");
     }
 
-    fn insert(
-        &self,
-        key: F::Key<'_>,
-        value: F::Value<'_>,
-    ) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> PointResult<F> {
         if self.fault == LongKeysPass && F::key_bytes(key) > MAX_KEY_BYTES {
             return Ok(None);
         }

@@ -47,12 +47,18 @@ pub(crate) enum OwnedOutcome<F: EntryForm> {
 impl OwnedOperation<ByteStrings> {
     /// Shortens keys to at most `key_bytes_max` bytes, except those that every index refuses.
     pub(crate) fn shorten_keys(&mut self, key_bytes_max: usize) {
-        let shorten = |key: &mut Vec<u8>| {
+        self.change_keys(|key| {
             // Longer ones stay, so that refusals are tested, too.
             if key.len() <= MAX_KEY_BYTES {
                 key.truncate(key_bytes_max);
             }
-        };
+        });
+    }
+}
+
+impl<F: EntryForm> OwnedOperation<F> {
+    /// Changes each key of the request.
+    pub(crate) fn change_keys(&mut self, mut change: impl FnMut(&mut F::OwnedKey)) {
         match self {
             OwnedOperation::Get(key)
             | OwnedOperation::Insert(key, _)
@@ -60,19 +66,17 @@ impl OwnedOperation<ByteStrings> {
             | OwnedOperation::Remove(key)
             | OwnedOperation::RemoveIf(key, _)
             | OwnedOperation::Predecessor(key)
-            | OwnedOperation::Successor(key) => shorten(key),
+            | OwnedOperation::Successor(key) => change(key),
             OwnedOperation::Scan(scan) => {
                 for bound in [&mut scan.low, &mut scan.high] {
                     if let Bound::Included(key) | Bound::Excluded(key) = bound {
-                        shorten(key);
+                        change(key);
                     }
                 }
             }
         }
     }
-}
 
-impl<F: EntryForm> OwnedOperation<F> {
     /// Copies an operation of a batch that is being executed; `None` if it was refused.
     pub(crate) fn read(operation: &IndexOperation<F>, input: &BatchInput<'_, F>) -> Option<Self> {
         let key = |stored| F::own_key(input.key(stored));

@@ -181,7 +181,13 @@ impl<F: SampleForm, R: FnMut(&[ScenarioStep<F>]) -> Result<(), ScenarioFailure>>
             while let Some(simpler) = F::simpler_keys(&key, rank).into_iter().find(|simpler| {
                 let mut steps = self.best.steps.clone();
                 // Replaced everywhere, because a fault often needs two operations on one key.
-                requests_mut(&mut steps).for_each(|request| replace_key(request, &key, simpler));
+                requests_mut(&mut steps).for_each(|request| {
+                    request.change_keys(|it| {
+                        if *it == key {
+                            *it = simpler.clone();
+                        }
+                    });
+                });
                 self.accept(steps)
             }) {
                 key = simpler;
@@ -233,34 +239,6 @@ fn restrictions<F: SampleForm>(scan: &OwnedScan<F>) -> usize {
         .iter()
         .filter(|bound| !matches!(bound, Bound::Unbounded));
     bounded.count() + usize::from(scan.limit != u32::MAX)
-}
-
-fn replace_key<F: SampleForm>(
-    request: &mut OwnedOperation<F>,
-    from: &F::OwnedKey,
-    to: &F::OwnedKey,
-) {
-    let replace = |key: &mut F::OwnedKey| {
-        if key == from {
-            *key = to.clone();
-        }
-    };
-    match request {
-        OwnedOperation::Get(key)
-        | OwnedOperation::Insert(key, _)
-        | OwnedOperation::Update(key, ..)
-        | OwnedOperation::Remove(key)
-        | OwnedOperation::RemoveIf(key, _)
-        | OwnedOperation::Predecessor(key)
-        | OwnedOperation::Successor(key) => replace(key),
-        OwnedOperation::Scan(scan) => {
-            for bound in [&mut scan.low, &mut scan.high] {
-                if let Bound::Included(key) | Bound::Excluded(key) = bound {
-                    replace(key);
-                }
-            }
-        }
-    }
 }
 
 fn replace_value<F: SampleForm>(

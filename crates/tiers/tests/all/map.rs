@@ -137,18 +137,11 @@ fn assert_unreadable(error: &OperationError, number: u32) {
     assert!(what.contains("Input/output error"), "{what}");
 }
 
-#[test]
-fn reads_that_fail_name_the_key_and_the_rest_goes_on() {
-    let faults = Arc::new(MapDiskFaults::default());
-    let (map, _folder) = map(&faults);
-    fill(&map);
-    let all: Vec<_> = (0..VALUES).map(|number| Ok(value(number))).collect();
-    assert_eq!(read_all(&map), all);
-    faults.fails.store(true, Ordering::Relaxed);
+/// Reads all values, of which most fail. The others, such as the one appended last, are in memory.
+fn check_failing_reads(map: &TieredIndex<Reference<ByteStrings>>) {
     let mut failed = 0;
-    for (number, read) in (0..).zip(read_all(&map)) {
+    for (number, read) in (0..).zip(read_all(map)) {
         match read {
-            // The value appended last is in memory.
             Ok(read) => assert_eq!(read, value(number)),
             Err(error) => {
                 assert_unreadable(&error, number);
@@ -157,6 +150,17 @@ fn reads_that_fail_name_the_key_and_the_rest_goes_on() {
         }
     }
     assert!(failed > VALUES / 2, "{failed}");
+}
+
+#[test]
+fn reads_that_fail_name_the_key_and_the_rest_goes_on() {
+    let faults = Arc::new(MapDiskFaults::default());
+    let (map, _folder) = map(&faults);
+    fill(&map);
+    let all: Vec<_> = (0..VALUES).map(|number| Ok(value(number))).collect();
+    assert_eq!(read_all(&map), all);
+    faults.fails.store(true, Ordering::Relaxed);
+    check_failing_reads(&map);
     assert!(faults.failed.load(Ordering::Relaxed) > 0);
     // Single reads, and comparisons with the value, fail, too.
     assert_unreadable(&map.get(&key(0)).expect_err("unreadable"), 0);
@@ -200,17 +204,7 @@ fn errors_that_the_ring_answers_name_the_key() {
     let (map, _folder) = map(&faults);
     fill(&map);
     faults.ring_fails.store(true, Ordering::Relaxed);
-    let mut failed = 0;
-    for (number, read) in (0..).zip(read_all(&map)) {
-        match read {
-            Ok(read) => assert_eq!(read, value(number)),
-            Err(error) => {
-                assert_unreadable(&error, number);
-                failed += 1;
-            }
-        }
-    }
-    assert!(failed > VALUES / 2, "{failed}");
+    check_failing_reads(&map);
     // A single value is read without a ring.
     assert_eq!(map.get(&key(0)), Ok(Some(value(0))));
     faults.ring_fails.store(false, Ordering::Relaxed);

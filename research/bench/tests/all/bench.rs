@@ -1,54 +1,11 @@
 //! `nearfield-bench bench`, run as a user runs it.
 
+use crate::program::{BenchTestFolder, command, json, output, stderr, stdout};
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-fn nearfield(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield-bench"));
-    command.arg("bench").args(arguments);
-    command
-}
-
-fn output(arguments: &[&str]) -> Output {
-    nearfield(arguments).output().expect("the command starts")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// A folder that is removed with its content.
-struct BenchTestFolder(PathBuf);
-
-impl BenchTestFolder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("nearfield-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).expect("a temporary folder");
-        BenchTestFolder(path)
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.0
-            .join(name)
-            .to_str()
-            .expect("a path in UTF-8")
-            .to_owned()
-    }
-}
-
-impl Drop for BenchTestFolder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn json(path: &str) -> Value {
-    let text = fs::read_to_string(path).expect("the report was written");
-    serde_json::from_str(&text).expect("the report is valid")
-}
 
 /// Returns the `peer` fields of an array's elements.
 fn peers(rows: &Value) -> Vec<&str> {
@@ -89,8 +46,8 @@ fn bad_flags_are_refused_with_name_and_allowed_values() {
         (["--html", "/"], "/", "directory"),
     ];
     for (flags, name, allowed) in bad {
-        let refused = output(&flags);
-        let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+        let refused = output("bench", &flags);
+        let message = stderr(&refused);
         assert_eq!(refused.status.code(), Some(2), "{flags:?}: {message}");
         assert!(
             message.contains(name) && message.contains(allowed),
@@ -102,7 +59,7 @@ fn bad_flags_are_refused_with_name_and_allowed_values() {
 
 #[test]
 fn help_teaches_with_examples() {
-    let help = stdout(&output(&["--help"]));
+    let help = stdout(&output("bench", &["--help"]));
     for part in [
         "--keys",
         "--peers",
@@ -120,12 +77,12 @@ fn a_sweep_fills_the_reports() {
     let folder = BenchTestFolder::new("sweep");
     let (report, page) = (folder.file("report.json"), folder.file("page.html"));
     let flags = [
-        "--count", "2k", "--mix", "C,E,load", "--batch", "1,64", "--json", &report,
+        "--count", "2k", "--mix", "C,E,load", "--batch", "64", "--json", &report,
     ];
     let all = "nearfield,nearfield-operation-centric,btreemap,brie-tree,congee,blart,ferntree,\
                indexset,masstree,scc,crossbeam-skiplist,papaya,\
                dashmap";
-    let mut command = nearfield(&flags);
+    let mut command = command("bench", &flags);
     let done = command
         .args(["--html", &page, "--peers", all])
         .output()
@@ -140,8 +97,8 @@ fn a_sweep_fills_the_reports() {
     let report = json(&report);
     assert_eq!(report["complete"], true);
     assert_eq!(report["failed"], Value::Array(Vec::new()), "{text}");
-    // Thirteen contestants; two have no scans; gets have a limit. Twice, for two sizes of a batch.
-    assert_eq!(peers(&report["rows"]).len(), 2 * (14 + 11 + 13), "{text}");
+    // Thirteen contestants; two have no scans; gets have a limit.
+    assert_eq!(peers(&report["rows"]).len(), 14 + 11 + 13, "{text}");
     assert!(text.contains("Nearfield executes "), "{text}");
     for row in report["rows"].as_array().expect("an array") {
         assert!(row["rate_mops"].as_f64().expect("a number") > 0.0);
@@ -160,33 +117,45 @@ fn a_sweep_fills_the_reports() {
 }
 
 #[test]
-fn contestants_that_cannot_share_are_skipped_for_two_threads() {
-    let folder = BenchTestFolder::new("threads");
+fn each_size_of_a_batch_has_rows() {
+    let folder = BenchTestFolder::new("batches");
     let report = folder.file("report.json");
-    let peers_flag = "congee,blart,ferntree,masstree,scc,crossbeam-skiplist,papaya,dashmap";
     let flags = [
         "--count",
-        "5k",
-        "--mix",
-        "A,F,D",
-        "--threads",
-        "2",
+        "2k",
+        "--batch",
+        "1,64",
         "--peers",
-        peers_flag,
+        "nearfield,btreemap",
     ];
-    let done = nearfield(&flags)
+    let done = command("bench", &flags)
         .args(["--json", &report])
         .output()
         .expect("it starts");
     let report = json(&report);
-    assert_eq!(
-        report["failed"],
-        Value::Array(Vec::new()),
-        "{}",
-        stdout(&done)
-    );
-    assert_eq!(peers(&report["skipped"]), ["blart"; 3]);
-    assert_eq!(peers(&report["rows"]).len(), 3 * 8);
+    assert_eq!(report["complete"], true, "{}", stdout(&done));
+    let rows = ["nearfield", "btreemap", "limit"].repeat(2);
+    assert_eq!(peers(&report["rows"]), rows);
+}
+
+#[test]
+fn contestants_that_cannot_share_are_skipped_for_two_threads() {
+    let all = "congee,blart,ferntree,masstree,scc,crossbeam-skiplist,papaya,dashmap";
+    for (mixes, contestants, count) in [("A", all, 8), ("F,D", "congee,blart,scc", 2 * 3)] {
+        let folder = BenchTestFolder::new("threads");
+        let report = folder.file("report.json");
+        let flags = ["--count", "5k", "--threads", "2", "--mix", mixes];
+        let done = command("bench", &flags)
+            .args(["--peers", contestants, "--json", &report])
+            .output()
+            .expect("it starts");
+        let report = json(&report);
+        let failed = &report["failed"];
+        assert_eq!(*failed, Value::Array(Vec::new()), "{}", stdout(&done));
+        let skipped = vec!["blart"; mixes.split(',').count()];
+        assert_eq!(peers(&report["skipped"]), skipped);
+        assert_eq!(peers(&report["rows"]).len(), count, "{mixes}");
+    }
 }
 
 #[test]
@@ -201,7 +170,8 @@ fn a_file_of_keys_that_one_peer_refuses_costs_one_row() {
     let report = folder.file("report.json");
     let set = format!("file:{keys}");
     let peers_flag = ["--peers", "btreemap,masstree,congee"];
-    let mut command = nearfield(&["--keys", &set, "--mix", "C", "--json", &report]);
+    let flags = ["--keys", &set, "--mix", "C", "--json", &report];
+    let mut command = command("bench", &flags);
     let done = command.args(peers_flag).output().expect("it starts");
     assert!(done.status.success(), "{}", stdout(&done));
     let report = json(&report);
@@ -224,7 +194,7 @@ fn counters_stand_in_rows_of_their_own() {
         "--json",
         &report,
     ];
-    let done = nearfield(&flags)
+    let done = command("bench", &flags)
         .args(["--peers", "nearfield,btreemap"])
         .output();
     let text = stdout(&done.expect("it starts"));
@@ -262,7 +232,7 @@ fn an_interrupted_run_leaves_a_valid_report_of_the_finished_measurements() {
     let folder = BenchTestFolder::new("interrupt");
     let path = folder.file("report.json");
     let flags = ["--count", "1k,4M", "--peers", "btreemap", "--json", &path];
-    let child = nearfield(&flags)
+    let child = command("bench", &flags)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();
@@ -273,7 +243,7 @@ fn an_interrupted_run_leaves_a_valid_report_of_the_finished_measurements() {
         .status();
     assert!(interrupt.expect("kill runs").success());
     let ended = child.wait_with_output().expect("it ends");
-    let message = String::from_utf8_lossy(&ended.stderr).into_owned();
+    let message = stderr(&ended);
     assert_eq!(ended.status.code(), Some(130), "{message}");
     assert!(message.contains("interrupted"), "{message}");
     let report = json(&path);

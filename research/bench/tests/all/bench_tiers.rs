@@ -1,25 +1,12 @@
 //! The command `nearfield-bench bench-tiers`.
 
-use std::process::{Command, Output};
-
-fn nearfield(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nearfield-bench"))
-        .arg("bench-tiers")
-        .args(arguments)
-        .output()
-        .expect("the program starts")
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
+use crate::program::{BenchTestFolder, check_refusals, json, output, stderr, stdout};
 
 #[test]
 fn all_tables_are_printed_and_written() {
-    let file = format!("nearfield-bench-tiers-{}.json", std::process::id());
-    let file = std::env::temp_dir().join(file);
-    let path = file.to_str().expect("a path");
-    let output = nearfield(&[
+    let folder = BenchTestFolder::new("tiers");
+    let path = folder.file("report.json");
+    let arguments = [
         "--records",
         "3k",
         "--file-bytes",
@@ -33,14 +20,13 @@ fn all_tables_are_printed_and_written() {
         "--writes",
         "0.4",
         "--json",
-        path,
-    ]);
+        &path,
+    ];
+    let output = output("bench-tiers", &arguments);
     assert!(output.status.success(), "{}", stderr(&output));
-    let report = std::fs::read_to_string(&file).expect("a report");
-    std::fs::remove_file(&file).expect("it was written");
-    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    let report = json(&path);
     assert_eq!(report["complete"], true);
-    let printed = String::from_utf8_lossy(&output.stdout);
+    let printed = stdout(&output);
     let tables = ["compressed", "files", "hot", "cold"];
     for table in tables {
         let rows = report[table].as_array().expect("rows");
@@ -70,14 +56,11 @@ fn all_tables_are_printed_and_written() {
 
 #[test]
 fn bad_flags_are_refused() {
-    for (arguments, code, named) in [
-        (&["--depth", "0"][..], 2, "--depth"),
-        (&["--writes", "long"][..], 2, "--writes"),
-        (&["--values", "/no/such/file"][..], 1, "/no/such/file"),
-        (&["--folder", "/no/such/folder"][..], 1, "/no/such/folder"),
-    ] {
-        let output = nearfield(arguments);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
-        assert!(stderr(&output).contains(named), "{}", stderr(&output));
-    }
+    let refusals: &[(&[&str], i32, &str)] = &[
+        (&["--depth", "0"], 2, "--depth"),
+        (&["--writes", "long"], 2, "--writes"),
+        (&["--values", "/no/such/file"], 1, "/no/such/file"),
+        (&["--folder", "/no/such/folder"], 1, "/no/such/folder"),
+    ];
+    check_refusals("bench-tiers", refusals);
 }

@@ -1,49 +1,29 @@
 //! `nearfield-bench dram`: its results, its errors.
 
+use crate::program::{self, BenchTestFolder, stderr, stdout};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Output;
 
-/// A folder that is deleted with this value.
-struct DramTestFolder(PathBuf);
-
-impl DramTestFolder {
-    fn new(name: &str) -> DramTestFolder {
-        let name = format!("nearfield-dram-{}-{name}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&folder).expect("a folder");
-        DramTestFolder(folder)
-    }
-
-    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, bytes).expect("a file");
-        path
-    }
-}
-
-impl Drop for DramTestFolder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// Writes a file into a folder.
+fn file(folder: &BenchTestFolder, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = folder.0.join(name);
+    std::fs::write(&path, bytes).expect("a file");
+    path
 }
 
 fn dram(arguments: &[&str], trace: &PathBuf) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nearfield-bench"))
-        .args(["dram", "--trace"])
-        .arg(trace)
-        .args(arguments)
-        .output()
-        .expect("the program")
+    let mut command = program::command("dram", &["--trace"]);
+    let output = command.arg(trace).args(arguments).output();
+    output.expect("the program starts")
 }
 
 fn json(arguments: &[&str], trace: &PathBuf) -> Value {
     let output = dram(&[arguments, &["--json", "-"]].concat(), trace);
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{error}");
+    assert!(output.status.success(), "{}", stderr(&output));
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
@@ -51,23 +31,18 @@ const TWO: &[u8] = b"0x0 READ 0\n0x40 READ 0\n";
 
 #[test]
 fn results_are_in_the_table_and_in_json() {
-    let folder = DramTestFolder::new("results");
-    let trace = folder.file("two.trace", TWO);
+    let folder = BenchTestFolder::new("dram-results");
+    let trace = file(&folder, "two.trace", TWO);
     let output = dram(&["--preset", "ddr4-3200-x8"], &trace);
-    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    let table = stdout(&output);
     assert!(
         table.contains("modelled") && table.contains("mean 33.12 ns"),
         "{table}"
     );
-    let file = folder.0.join("result.json");
-    let path = file.to_str().expect("UTF-8");
-    assert!(
-        dram(&["--preset", "ddr4-3200-x8", "--json", path], &trace)
-            .status
-            .success()
-    );
-    let result: Value =
-        serde_json::from_slice(&std::fs::read(&file).expect("written")).expect("JSON");
+    let path = folder.file("result.json");
+    let arguments = ["--preset", "ddr4-3200-x8", "--json", &path];
+    assert!(dram(&arguments, &trace).status.success());
+    let result = program::json(&path);
     assert_eq!(result["latency_ns"]["mean"], 33.125);
     assert_eq!(result["latency_ns"]["p99"], 57.0 * 0.625);
     assert_eq!(result["row_hit_rate"], 0.5);
@@ -83,8 +58,8 @@ fn results_are_in_the_table_and_in_json() {
 
 #[test]
 fn a_trace_may_be_compressed() {
-    let folder = DramTestFolder::new("compressed");
-    let plain = folder.file("two.trace", TWO);
+    let folder = BenchTestFolder::new("dram-compressed");
+    let plain = file(&folder, "two.trace", TWO);
     // Two gzip members, as `cat` of two files makes.
     let mut compressed = Vec::new();
     for line in TWO.split_inclusive(|byte| *byte == b'\n') {
@@ -92,15 +67,15 @@ fn a_trace_may_be_compressed() {
         encoder.write_all(line).expect("memory");
         compressed.extend(encoder.finish().expect("memory"));
     }
-    let compressed = folder.file("two.gz", &compressed);
+    let compressed = file(&folder, "two.gz", &compressed);
     let preset = ["--preset", "hbm2"];
     assert_eq!(json(&preset, &plain), json(&preset, &compressed));
 }
 
 #[test]
 fn options_change_the_results() {
-    let folder = DramTestFolder::new("options");
-    let trace = folder.file("two.trace", TWO);
+    let folder = BenchTestFolder::new("dram-options");
+    let trace = file(&folder, "two.trace", TWO);
     let mean = |arguments: &[&str]| {
         let result = json(&[&["--preset", "ddr4-3200-x8"], arguments].concat(), &trace);
         result["latency_ns"]["mean"].as_f64().expect("a number")
@@ -129,12 +104,12 @@ fn options_change_the_results() {
 
 #[test]
 fn errors_name_the_wrong_line_or_parameter() {
-    let folder = DramTestFolder::new("wrong");
+    let folder = BenchTestFolder::new("dram-wrong");
     let fails = |trace: &[u8], arguments: &[&str]| {
-        let trace = folder.file("a.trace", trace);
+        let trace = file(&folder, "a.trace", trace);
         let output = dram(&[&["--preset", "hbm2"], arguments].concat(), &trace);
         assert!(!output.status.success() && output.stdout.is_empty());
-        String::from_utf8_lossy(&output.stderr).into_owned()
+        stderr(&output)
     };
     let error = fails(b"0x0 READ 0\n0x40 LOAD 5\n", &[]);
     assert!(
@@ -158,7 +133,7 @@ fn errors_name_the_wrong_line_or_parameter() {
             && error.contains("--wrap"),
         "{error}"
     );
-    let trace = folder.file("far.trace", far);
+    let trace = file(&folder, "far.trace", far);
     let wrapped = json(&["--preset", "hbm2", "--wrap"], &trace);
     assert_eq!(wrapped["commands"]["read"], 2);
     assert!(fails(TWO, &["--closed=x"]).contains("--closed"));
@@ -166,18 +141,18 @@ fn errors_name_the_wrong_line_or_parameter() {
     assert!(fails(TWO, &["--inject", "0"]).contains("--inject"));
     assert!(fails(TWO, &["--json", "/nowhere/x"]).contains("/nowhere/x: "));
     let output = dram(&["--preset", "hbm2"], &folder.0.join("absent"));
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    let error = stderr(&output);
     assert!(error.contains("absent: No such file"), "{error}");
     let output = dram(&["--preset", "hbm9"], &folder.0.join("absent"));
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    let error = stderr(&output);
     assert!(error.contains("hbm2-paper"), "{error}");
 }
 
 #[test]
 fn accesses_to_objects_of_a_tier_are_replayed_through_caches() {
-    let folder = DramTestFolder::new("objects");
+    let folder = BenchTestFolder::new("dram-objects");
     let trace = b"a 0 640 0 640 READ 0\na 0 640 0 640 READ 1000000\nb 1 64 0 64 READ 2000000\n";
-    let trace = folder.file("objects.trace", trace);
+    let trace = file(&folder, "objects.trace", trace);
     let replayed = |arguments: &[&str]| json(&[&["--preset", "hbm2"], arguments].concat(), &trace);
     let reads = |arguments: &[&str]| replayed(arguments)["requests"]["reads"].as_u64();
     assert_eq!(reads(&["--tier", "0"]), Some(20));
@@ -190,7 +165,7 @@ fn accesses_to_objects_of_a_tier_are_replayed_through_caches() {
     assert!(replayed(&["--tier", "0"])["cache_hits"].is_null());
     // A trace of objects is none of addresses, and caches are for objects.
     let output = dram(&["--preset", "hbm2"], &trace);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("line 1 of the trace"));
+    assert!(stderr(&output).contains("line 1 of the trace"));
     assert!(
         !dram(&["--preset", "hbm2", "--caches"], &trace)
             .status

@@ -1,36 +1,19 @@
 //! The command `nearfield-bench figures`.
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
-
-fn nearfield(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nearfield-bench"))
-        .arg("figures")
-        .args(arguments)
-        .output()
-        .expect("the program starts")
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn file(name: &str) -> PathBuf {
-    std::env::temp_dir().join(format!("nearfield-figures-{}-{name}", std::process::id()))
-}
+use crate::program::{BenchTestFolder, check_refusals, json, output, stderr, stdout};
 
 #[test]
 fn figures_are_printed_and_written() {
-    let (json, html) = (file("a.json"), file("a.html"));
-    let paths = [&json, &html].map(|path| path.to_str().expect("a path"));
-    let output = nearfield(&[
-        "chime", "16", "4", "--quick", "--count", "2k", "--json", paths[0], "--html", paths[1],
-    ]);
+    let folder = BenchTestFolder::new("figures");
+    let (report, page) = (folder.file("a.json"), folder.file("a.html"));
+    let arguments = [
+        "chime", "16", "4", "--quick", "--count", "2k", "--json", &report, "--html", &page,
+    ];
+    let output = output("figures", &arguments);
     assert!(output.status.success(), "{}", stderr(&output));
-    let printed = String::from_utf8_lossy(&output.stdout);
+    let printed = stdout(&output);
     assert!(printed.contains("CHIME, figure 4a") && printed.contains("modelled"));
-    let report = std::fs::read_to_string(&json).expect("a report");
-    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    let report = json(&report);
     assert_eq!(report["complete"], true);
     assert_eq!(report["scale"]["keys"], 2000);
     let rows = report["rows"].as_array().expect("rows");
@@ -48,62 +31,54 @@ fn figures_are_printed_and_written() {
             .iter()
             .any(|claim| claim["id"] == "chime.near-optimal")
     );
-    let page = std::fs::read_to_string(&html).expect("a page");
+    let page = std::fs::read_to_string(&page).expect("a page");
     assert!(page.contains("<svg") && page.contains("(modelled)"));
-    for path in [json, html] {
-        std::fs::remove_file(path).expect("it was written");
-    }
 }
 
 #[test]
 fn a_trace_of_ones_own_is_walked_and_a_wrong_line_is_named() {
-    let (trace, json) = (file("trace.txt"), file("trace.json"));
-    let paths = [&trace, &json].map(|path| path.to_str().expect("a path"));
-    let arguments = |text: &str| {
+    let folder = BenchTestFolder::new("trace");
+    let (trace, report) = (folder.file("trace.txt"), folder.file("trace.json"));
+    let walk = |text: &str| {
         std::fs::write(&trace, text).expect("a trace");
-        nearfield(&[
-            "dcart", "3", "--quick", "--trace", paths[0], "--json", paths[1],
-        ])
+        let arguments = [
+            "dcart", "3", "--quick", "--trace", &trace, "--json", &report,
+        ];
+        output("figures", &arguments)
     };
     let lines = (0..500).map(|number| format!("insert user:{number}\nget user:{number}\n"));
-    let output = arguments(&lines.collect::<String>());
+    let output = walk(&lines.collect::<String>());
     assert!(output.status.success(), "{}", stderr(&output));
-    let report = std::fs::read_to_string(&json).expect("a report");
-    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    let report = json(&report);
     let rows = report["rows"].as_array().expect("rows");
     assert!(!rows.is_empty());
-    assert!(rows.iter().all(|row| row["key_source"] == paths[0]));
-    let output = arguments("get a\nforget b\n");
+    assert!(rows.iter().all(|row| row["key_source"] == trace.as_str()));
+    let output = walk("get a\nforget b\n");
     assert!(!output.status.success());
     let refused = stderr(&output);
     assert!(
-        refused.contains(paths[0]) && refused.contains("line 2"),
+        refused.contains(&trace) && refused.contains("line 2"),
         "{refused}"
     );
-    for path in [trace, json] {
-        std::fs::remove_file(path).expect("it was written");
-    }
 }
 
 #[test]
 fn unknown_figures_and_bad_flags_are_refused() {
-    for (arguments, named) in [
-        (&["chime", "99"][..], "\"99\""),
-        (&["chime", "--count", "5"][..], "--count is 5"),
-        (&["chime", "--modules", "64"][..], "--modules is 64"),
-        (&["chime", "--text", "a.txt"][..], "--text is a.txt"),
-        (&["radar", "--modules", "5"][..], "--modules is 5"),
-        (&["chime", "--capacity", "65"][..], "--capacity is 65"),
-        (&["adm", "--capacity", "200"][..], "--capacity is 200"),
-        (&["pulse", "--threshold-in", "6"][..], "--threshold-in is 6"),
+    let refusals: &[(&[&str], i32, &str)] = &[
+        (&["chime", "99"], 2, "\"99\""),
+        (&["chime", "--count", "5"], 2, "--count is 5"),
+        (&["chime", "--modules", "64"], 2, "--modules is 64"),
+        (&["chime", "--text", "a.txt"], 2, "--text is a.txt"),
+        (&["radar", "--modules", "5"], 2, "--modules is 5"),
+        (&["chime", "--capacity", "65"], 2, "--capacity is 65"),
+        (&["adm", "--capacity", "200"], 2, "--capacity is 200"),
+        (&["pulse", "--threshold-in", "6"], 2, "--threshold-in is 6"),
         (
-            &["chime", "--json", "/no/such/folder/a.json"][..],
+            &["chime", "--json", "/no/such/folder/a.json"],
+            2,
             "/no/such/folder",
         ),
-        (&["sherman"][..], "sherman"),
-    ] {
-        let output = nearfield(arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(stderr(&output).contains(named), "{}", stderr(&output));
-    }
+        (&["sherman"], 2, "sherman"),
+    ];
+    check_refusals("figures", refusals);
 }

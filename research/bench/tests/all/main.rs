@@ -8,3 +8,4 @@ mod bench_pim;
 mod bench_tiers;
 mod dram;
 mod figures;
+mod program;

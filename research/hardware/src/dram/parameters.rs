@@ -112,7 +112,7 @@ pub enum DramPagePolicy {
 }
 
 /// The place of a parameter's value.
-enum DramParameterSlot<'a> {
+pub(super) enum DramParameterSlot<'a> {
     /// A power of two up to the limit.
     Power(&'a mut u32, u32),
     /// A whole number from 1 to the limit.
@@ -255,7 +255,7 @@ impl DramParameters {
         Ok(())
     }
 
-    fn slot(&mut self, name: &str) -> Option<DramParameterSlot<'_>> {
+    pub(super) fn slot(&mut self, name: &str) -> Option<DramParameterSlot<'_>> {
         let currents = &mut self.currents;
         let clocks = |slot| Some(DramParameterSlot::Clocks(1, vec![slot]));
         let from_zero = |slot| Some(DramParameterSlot::Clocks(0, vec![slot]));
@@ -520,39 +520,29 @@ mod tests {
             }
             parameters.check().map_err(|error| error.to_string())
         };
-        assert_eq!(check(&[]), Ok(()));
-        assert!(
-            check(&[("tCCD_L", "2")])
-                .unwrap_err()
-                .contains("tCCD_S, which is 4")
-        );
-        assert!(
-            check(&[("tCCD_L_WR", "3")])
-                .unwrap_err()
-                .contains("tCCD_L_WR cannot be 3")
-        );
-        assert!(
-            check(&[("tREFI", "600")])
-                .unwrap_err()
-                .contains("or at least 1268 = 2 × ranks × (tRFC + max(tRAS, tRCD) + tRP)")
-        );
-        assert!(
-            check(&[("tREFI", "600"), ("ranks", "2")])
-                .unwrap_err()
-                .contains("or at least 2536")
-        );
-        assert_eq!(check(&[("tREFI", "1268")]), Ok(()));
-        // The row of a request would be closed by each refresh before it can be read.
-        assert!(check(&[("tRCD", "642638")]).unwrap_err().contains("tREFI"));
-        assert!(
-            check(&[("tRCDWR", "642638")])
-                .unwrap_err()
-                .contains("tREFI")
-        );
-        assert_eq!(check(&[("tREFI", "0")]), Ok(()));
-        assert!(check(&[("CWL", "27")]).unwrap_err().contains("CWL"));
-        let many = [("ranks", "64"), ("bankgroups", "64")];
-        assert!(check(&many).unwrap_err().contains("at most 1024 banks"));
+        let accepted: [&[(&str, &str)]; 3] = [&[], &[("tREFI", "1268")], &[("tREFI", "0")]];
+        for sets in accepted {
+            assert_eq!(check(sets), Ok(()), "{sets:?}");
+        }
+        let refresh = "or at least 1268 = 2 × ranks × (tRFC + max(tRAS, tRCD) + tRP)";
+        let refused: &[(&[(&str, &str)], &str)] = &[
+            (&[("tCCD_L", "2")], "tCCD_S, which is 4"),
+            (&[("tCCD_L_WR", "3")], "tCCD_L_WR cannot be 3"),
+            (&[("tREFI", "600")], refresh),
+            (&[("tREFI", "600"), ("ranks", "2")], "or at least 2536"),
+            // The row of a request would be closed by each refresh before it can be read.
+            (&[("tRCD", "642638")], "tREFI"),
+            (&[("tRCDWR", "642638")], "tREFI"),
+            (&[("CWL", "27")], "CWL"),
+            (
+                &[("ranks", "64"), ("bankgroups", "64")],
+                "at most 1024 banks",
+            ),
+        ];
+        for &(sets, reason) in refused {
+            let error = check(sets).unwrap_err();
+            assert!(error.contains(reason), "{sets:?}: {error}");
+        }
     }
 
     #[test]

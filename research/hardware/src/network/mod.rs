@@ -5,10 +5,14 @@
 //! until the port takes its message (each kind has a rate of messages), until the link has carried
 //! its bytes and, if it is atomic, until earlier atomics on the same word are done; then its reply
 //! travels back. Clients' processors take time, too, if the parameters contain it. The model omits
-//! losses, congestion within the network, and the time of the client's own interface.
+//! losses and congestion within the network. The time of a compute node's own interface is a model
+//! of its own, an *adapter*: runs of many compute nodes leave it out, because the port is their
+//! limit.
 
+mod adapter;
 mod parameters;
 mod port;
 
+pub use adapter::{AdapterParameters, NetworkAdapter};
 pub use parameters::{ClientTimes, NetworkParameters, NetworkPreset};
 pub use port::{Port, PortAccess, PortTraffic};

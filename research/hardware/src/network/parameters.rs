@@ -1,5 +1,6 @@
 //! Published figures of networks, and the parameters that the model derives from them.
 
+use super::adapter::AdapterParameters;
 use crate::VirtualTime;
 
 /// The parameters of the model of a [`Port`](super::Port).
@@ -74,8 +75,9 @@ impl NetworkPreset {
             // Smart's peaks at 111 million reads per second and 93 million writes, and three
             // clients of rlib's at 135 and 123. 90 is assumed. The adapter of a compute node falls
             // to 55 million reads with 3,072 in flight, and to 63 million writes with 1,536,
-            // because its cache has no room for the work requests in flight. The model has no such
-            // fall: reads fall beyond 1,152 in flight, and a compute node of the figures has 128.
+            // because its cache has no room for the work requests in flight. A port has no such
+            // fall, and an adapter has: reads fall beyond 1,152 in flight, and a compute node of
+            // the figures has 128.
             // rlib has 48 million atomics. The link is 100 Gb/s. Headers are assumed: 30 to 60
             // bytes. The rate on one word is assumed from older interfaces, which hold the word for
             // a trip to host memory. The time of clients' processors is omitted: a thread of
@@ -129,6 +131,32 @@ impl NetworkPreset {
                     speculation: VirtualTime::from_nanoseconds(408),
                 },
             },
+        }
+    }
+}
+
+impl NetworkPreset {
+    /// Returns the figures of a compute node's adapter; `None` where processors access memory
+    /// themselves.
+    pub const fn adapter(self) -> Option<AdapterParameters> {
+        match self {
+            // 12 to 96 threads with 1 to 32 reads of 8 bytes each, over 200 Gb/s.
+            NetworkPreset::ConnectX6 => Some(AdapterParameters {
+                source: "Smart (ASPLOS'24) artifact data, figure 4a",
+                per_second: &[
+                    (12.0, 5.103e6),
+                    (24.0, 10.020e6),
+                    (48.0, 18.520e6),
+                    (96.0, 32.969e6),
+                    (192.0, 48.747e6),
+                    (384.0, 81.563e6),
+                    (768.0, 110.982e6),
+                    (1152.0, 111.123e6),
+                    (1536.0, 78.111e6),
+                    (3072.0, 55.161e6),
+                ],
+            }),
+            NetworkPreset::Cxl => None,
         }
     }
 }

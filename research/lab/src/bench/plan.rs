@@ -252,6 +252,12 @@ mod tests {
         }
     }
 
+    fn changed(change: fn(&mut BenchRequest)) -> BenchRequest {
+        let mut request = request();
+        change(&mut request);
+        request
+    }
+
     #[test]
     fn lists_are_swept_with_key_sets_outermost() {
         let plan = BenchPlan::new(&BenchRequest {
@@ -296,62 +302,42 @@ mod tests {
             table.skips.iter().map(|skip| skip.0.name()).collect()
         };
         assert!(skipped(&request()).is_empty());
-        let threads = BenchRequest {
-            threads: vec![2],
-            ..request()
-        };
+        let threads = changed(|it| it.threads = vec![2]);
         assert_eq!(
             skipped(&threads),
             ["btreemap", "brie-tree", "blart", "indexset"]
         );
-        let scans = BenchRequest {
-            mixes: vec![Mix::YcsbE],
-            ..request()
-        };
+        let scans = changed(|it| it.mixes = vec![Mix::YcsbE]);
         assert_eq!(skipped(&scans), ["papaya", "dashmap"]);
-        let words = BenchRequest {
-            keys: vec![KeySetSpec::Words],
-            ..request()
-        };
+        let words = changed(|it| it.keys = vec![KeySetSpec::Words]);
         assert_eq!(skipped(&words), ["brie-tree", "congee"]);
     }
 
     #[test]
     fn absurd_numbers_name_their_flag_and_its_range() {
-        let refused = |request: BenchRequest| BenchPlan::new(&request).unwrap_err().to_string();
-        let batch = refused(BenchRequest {
-            batches: vec![100_000_000],
-            ..request()
-        });
+        let refused = |change: fn(&mut BenchRequest)| {
+            let error = BenchPlan::new(&changed(change)).unwrap_err();
+            error.to_string()
+        };
+        let batch = refused(|it| it.batches = vec![100_000_000]);
         assert_eq!(batch, "--batch is 100000000; allowed: 1 to 16777216");
-        let threads = refused(BenchRequest {
-            threads: vec![0],
-            ..request()
-        });
+        let threads = refused(|it| it.threads = vec![0]);
         assert_eq!(threads, "--threads is 0; allowed: 1 to 1024");
-        let count = refused(BenchRequest {
-            counts: vec![1_000_000_000_000_000],
-            ..request()
-        });
+        let count = refused(|it| it.counts = vec![1_000_000_000_000_000]);
         assert!(
             count.starts_with("--count is 1000000000000000; allowed: 1 to "),
             "{count}"
         );
-        let words = BenchRequest {
-            keys: vec![KeySetSpec::Words],
-            counts: vec![1 << 30],
-            ..request()
-        };
-        assert!(refused(words).starts_with("--count is "));
+        let words = refused(|it| {
+            it.keys = vec![KeySetSpec::Words];
+            it.counts = vec![1 << 30];
+        });
+        assert!(words.starts_with("--count is "));
     }
 
     #[test]
     fn more_threads_than_cores_is_a_note() {
-        let plan = BenchPlan::new(&BenchRequest {
-            threads: vec![512],
-            ..request()
-        })
-        .unwrap();
+        let plan = BenchPlan::new(&changed(|it| it.threads = vec![512])).unwrap();
         assert!(
             plan.notes[0].starts_with("512 threads share"),
             "{:?}",

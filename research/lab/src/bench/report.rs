@@ -85,12 +85,7 @@ impl TableResult {
     pub(super) fn row(&self, peer: &str, kind: NumberOrigin) -> Row {
         Row {
             setting: Some(self.setting()),
-            peer: peer.to_owned(),
-            rate_mops: None,
-            latency_ns: None,
-            bytes_per_key: None,
-            detail: Slices::default(),
-            kind,
+            ..Row::new(peer, kind, Slices::default())
         }
     }
 

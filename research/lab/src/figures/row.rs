@@ -192,15 +192,7 @@ impl Row {
             y,
             ..FigurePoint::default()
         };
-        Row {
-            setting: None,
-            peer: peer.to_owned(),
-            rate_mops: None,
-            latency_ns: None,
-            bytes_per_key: None,
-            detail,
-            kind: NumberOrigin::Counted,
-        }
+        Row::new(peer, NumberOrigin::Counted, detail)
     }
 
     /// Creates a point with its rate as the height.

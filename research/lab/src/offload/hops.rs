@@ -174,15 +174,8 @@ pub fn measure_hops(
                 ..times
             })
         };
-        rows.push(ReportRow {
-            setting: None,
-            peer: String::from("ordered table on two nodes"),
-            rate_mops: None,
-            latency_ns: None,
-            bytes_per_key: None,
-            detail: site.run(scans)?,
-            kind: NumberOrigin::Measured,
-        });
+        let (peer, detail) = ("ordered table on two nodes", site.run(scans)?);
+        rows.push(ReportRow::new(peer, NumberOrigin::Measured, detail));
     }
     Ok(rows)
 }

@@ -185,13 +185,8 @@ pub fn measure(
             interrupt,
         )?;
         rows.push(ReportRow {
-            setting: None,
-            peer: lookups.structure.clone(),
             rate_mops: Some(1e3 / lookups.interleaved_ns),
-            latency_ns: None,
-            bytes_per_key: None,
-            detail: lookups,
-            kind: NumberOrigin::Measured,
+            ..ReportRow::new(lookups.structure.clone(), NumberOrigin::Measured, lookups)
         });
     }
     Ok(rows)

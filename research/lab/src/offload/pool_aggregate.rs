@@ -116,15 +116,8 @@ pub fn measure_aggregate(
         show_step(&format!("aggregating {} entries of the map", plan.range));
         compare(plan, &store, interrupt)
     })?;
-    Ok(ReportRow {
-        setting: None,
-        peer: String::from("aggregate of a map in the pool"),
-        rate_mops: None,
-        latency_ns: None,
-        bytes_per_key: None,
-        detail,
-        kind: NumberOrigin::Measured,
-    })
+    let peer = "aggregate of a map in the pool";
+    Ok(ReportRow::new(peer, NumberOrigin::Measured, detail))
 }
 
 /// Serves a memory node over UCX that runs programs, while `body` runs in a thread of its own.

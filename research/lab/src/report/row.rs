@@ -66,3 +66,18 @@ pub struct ReportRow<D> {
     /// The origin of the numbers.
     pub kind: NumberOrigin,
 }
+
+impl<D> ReportRow<D> {
+    /// Creates a row without setting, rate, latencies and memory.
+    pub fn new(peer: impl Into<String>, kind: NumberOrigin, detail: D) -> ReportRow<D> {
+        ReportRow {
+            setting: None,
+            peer: peer.into(),
+            rate_mops: None,
+            latency_ns: None,
+            bytes_per_key: None,
+            detail,
+            kind,
+        }
+    }
+}

@@ -238,9 +238,22 @@ fn row(contest: &Contest, pipeline: usize, entrant: &LoadedServer) -> Option<Row
         sample(&|(slice, _)| pick(&slice.latency) as f64).map_or(0, |sample| sample.median() as u64)
     };
     let name = &entrant.server.name;
+    let detail = ServerRequestDetail {
+        task: contest.task.name().to_owned(),
+        keys: contest.task.preparations(contest.keys),
+        key_bytes: contest.keys.bytes,
+        value_bytes: contest.value_bytes,
+        connections: contest.connections,
+        pipeline,
+        appendonly: contest.appendonly,
+        server: name.clone(),
+        version: entrant.version.clone(),
+        cpu_us: cpu.median(),
+        cpu_spread: cpu.spread(),
+        ratio: 1.0,
+        kops: kops.median(),
+    };
     Some(Row {
-        setting: None,
-        peer: name.clone(),
         rate_mops: Some(kops.median() / 1e3),
         latency_ns: Some(LatencySummary {
             p50: latency(|latency| latency.p50),
@@ -248,21 +261,6 @@ fn row(contest: &Contest, pipeline: usize, entrant: &LoadedServer) -> Option<Row
             p999: latency(|latency| latency.p999),
         }),
         bytes_per_key: Some(entrant.bytes_per_key),
-        detail: ServerRequestDetail {
-            task: contest.task.name().to_owned(),
-            keys: contest.task.preparations(contest.keys),
-            key_bytes: contest.keys.bytes,
-            value_bytes: contest.value_bytes,
-            connections: contest.connections,
-            pipeline,
-            appendonly: contest.appendonly,
-            server: name.clone(),
-            version: entrant.version.clone(),
-            cpu_us: cpu.median(),
-            cpu_spread: cpu.spread(),
-            ratio: 1.0,
-            kops: kops.median(),
-        },
-        kind: NumberOrigin::Measured,
+        ..Row::new(name, NumberOrigin::Measured, detail)
     })
 }

@@ -10,7 +10,7 @@ pub(crate) mod lane;
 pub(crate) mod load;
 pub(crate) mod process;
 pub(crate) mod program;
-mod replies;
+pub(crate) mod replies;
 mod table;
 pub(crate) mod task;
 

@@ -139,19 +139,7 @@ impl ServerProcess {
 
     /// Returns a section of its INFO.
     pub fn info(&self, section: &str) -> io::Result<String> {
-        let mut stream = TcpStream::connect(self.address)?;
-        stream.set_read_timeout(Some(Duration::from_secs(START_SECONDS)))?;
-        stream.write_all(format!("INFO {section}\r\n").as_bytes())?;
-        let mut reader = BufReader::new(stream);
-        let mut head = String::new();
-        reader.read_line(&mut head)?;
-        let length = head.trim_end().strip_prefix('$');
-        let Some(length) = length.and_then(|length| length.parse().ok()) else {
-            return Err(io::Error::new(ErrorKind::InvalidData, head));
-        };
-        let mut page = String::new();
-        reader.take(length).read_to_string(&mut page)?;
-        Ok(page)
+        info_at(self.address, section)
     }
 
     /// Returns the processor time that its threads have taken so far.
@@ -183,6 +171,36 @@ impl Drop for ServerProcess {
     }
 }
 
+/// Returns a section of the INFO of the server at an address.
+pub fn info_at(address: SocketAddr, section: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(START_SECONDS)))?;
+    stream.write_all(format!("INFO {section}\r\n").as_bytes())?;
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    reader.read_line(&mut head)?;
+    let length = head.trim_end().strip_prefix('$');
+    let Some(length) = length.and_then(|length| length.parse().ok()) else {
+        return Err(io::Error::new(ErrorKind::InvalidData, head));
+    };
+    let mut page = String::new();
+    reader.take(length).read_to_string(&mut page)?;
+    Ok(page)
+}
+
+/// Returns a number of a tier in the INFO of a server's tiers; 0 if it is not there.
+pub fn tier_number(page: &str, tier: usize, field: &str) -> f64 {
+    let line = format!("tier_{tier}:");
+    let line = page.lines().find_map(|text| text.strip_prefix(&line));
+    let fields = line.unwrap_or_default().split(',');
+    let value = fields
+        .filter_map(|text| text.split_once('='))
+        .find(|(name, _)| *name == field);
+    value
+        .and_then(|(_, value)| value.trim_end().parse().ok())
+        .unwrap_or(0.0)
+}
+
 /// Finds the kind and version of a server in its INFO.
 fn version_in(page: &str) -> Option<String> {
     // Redis is last, because the others report Redis's version, too.
@@ -212,6 +230,14 @@ mod tests {
         let page = "# Server\r\nredis_version:8.2.3\r\nredis_mode:standalone\r\n";
         assert_eq!(version_in(page).as_deref(), Some("redis 8.2.3"));
         assert_eq!(version_in("# Server\r\n"), None);
+    }
+
+    #[test]
+    fn numbers_of_tiers_are_found_by_tier_and_name() {
+        let page = "tiers:2\r\ntier_0:kind=memory,served=7\r\ntier_1:served=30,moved_in=4\r\n";
+        let number = |tier, field| tier_number(page, tier, field);
+        assert_eq!((number(0, "served"), number(1, "served")), (7.0, 30.0));
+        assert_eq!((number(1, "moved_in"), number(0, "moved_in")), (4.0, 0.0));
     }
 
     #[test]

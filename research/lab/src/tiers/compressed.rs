@@ -86,24 +86,21 @@ pub fn compressed(
     let usage = tiers.usage(TIER).unwrap_or_default();
     debug_assert!(usage.dictionary_bytes <= usage.used_bytes);
     let tier_bytes = usage.used_bytes - usage.dictionary_bytes;
+    let detail = ColdRead {
+        values: values.name.clone(),
+        count: usage.values,
+        value_bytes: usage.value_bytes,
+        tier_bytes,
+        dictionary_bytes: usage.dictionary_bytes,
+        ratio: usage.value_bytes as f64 / tier_bytes as f64,
+        cold_ns,
+        hot_ns,
+        more_ns: cold_ns - hot_ns,
+    };
     Ok(Row {
-        setting: None,
-        peer: "compressed".to_owned(),
         rate_mops: Some(1e3 / cold_ns),
-        latency_ns: None,
         bytes_per_key: Some(tier_bytes as f64 / values.list.len() as f64),
-        detail: ColdRead {
-            values: values.name.clone(),
-            count: usage.values,
-            value_bytes: usage.value_bytes,
-            tier_bytes,
-            dictionary_bytes: usage.dictionary_bytes,
-            ratio: usage.value_bytes as f64 / tier_bytes as f64,
-            cold_ns,
-            hot_ns,
-            more_ns: cold_ns - hot_ns,
-        },
-        kind: NumberOrigin::Measured,
+        ..Row::new("compressed", NumberOrigin::Measured, detail)
     })
 }
 

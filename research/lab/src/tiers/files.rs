@@ -122,26 +122,23 @@ pub fn files(
     // The ring is the last side, if the kernel permits it.
     let (&[tier, bare], ring) = rates.split_first_chunk().ok_or(TiersError::NoValues)?;
     let usage = tiers.usage(TIER).unwrap_or_default();
+    let detail = DiskRead {
+        values: values.name.clone(),
+        count: usage.values,
+        value_bytes: usage.value_bytes,
+        depth: plan.depth,
+        bare_method: method.name(),
+        direct,
+        rate_ratio: tier.kops / bare.kops,
+        p99_ratio: tier.latency_ns.p99 as f64 / bare.latency_ns.p99 as f64,
+        tier,
+        ring: ring.first().copied(),
+        bare,
+    };
     Ok(Row {
-        setting: None,
-        peer: "file".to_owned(),
         rate_mops: Some(tier.kops / 1e3),
         latency_ns: Some(tier.latency_ns),
-        bytes_per_key: None,
-        detail: DiskRead {
-            values: values.name.clone(),
-            count: usage.values,
-            value_bytes: usage.value_bytes,
-            depth: plan.depth,
-            bare_method: method.name(),
-            direct,
-            rate_ratio: tier.kops / bare.kops,
-            p99_ratio: tier.latency_ns.p99 as f64 / bare.latency_ns.p99 as f64,
-            tier,
-            ring: ring.first().copied(),
-            bare,
-        },
-        kind: NumberOrigin::Measured,
+        ..Row::new("file", NumberOrigin::Measured, detail)
     })
 }
 

@@ -98,22 +98,20 @@ impl Mix {
     #[must_use]
     pub fn shares(self) -> MixShares {
         let none = MixShares::default();
+        // The operations that are not reads are updates.
+        let reads = |read| MixShares {
+            read,
+            update: 100 - read,
+            ..none
+        };
         match self {
             Mix::Load => MixShares {
                 insert: 100,
                 ..none
             },
-            Mix::YcsbA | Mix::DcartC => MixShares {
-                read: 50,
-                update: 50,
-                ..none
-            },
-            Mix::YcsbB => MixShares {
-                read: 95,
-                update: 5,
-                ..none
-            },
-            Mix::YcsbC | Mix::DcartA => MixShares { read: 100, ..none },
+            Mix::YcsbA | Mix::DcartC => reads(50),
+            Mix::YcsbB => reads(95),
+            Mix::YcsbC | Mix::DcartA => reads(100),
             Mix::YcsbD => MixShares {
                 read: 95,
                 insert: 5,
@@ -129,20 +127,9 @@ impl Mix {
                 read_modify_write: 50,
                 ..none
             },
-            Mix::DcartB => MixShares {
-                read: 75,
-                update: 25,
-                ..none
-            },
-            Mix::DcartD => MixShares {
-                read: 25,
-                update: 75,
-                ..none
-            },
-            Mix::DcartE => MixShares {
-                update: 100,
-                ..none
-            },
+            Mix::DcartB => reads(75),
+            Mix::DcartD => reads(25),
+            Mix::DcartE => reads(0),
         }
     }
 

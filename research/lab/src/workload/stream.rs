@@ -8,7 +8,7 @@ use rand::RngExt;
 
 use super::distribution::{SampledKey, Sampler};
 use super::{Distribution, Mix, MixShares, Random, random};
-use crate::error::LabError;
+use crate::error::{LabError, check_range};
 use crate::memory::check_available;
 
 /// One operation; the numbers are positions in the key set.
@@ -144,13 +144,7 @@ impl StreamSpec {
             ("operations", self.operations, usize::MAX),
         ];
         for (subject, count, max) in counts {
-            if !(1..=max).contains(&count) {
-                return Err(LabError::OutOfRange {
-                    subject,
-                    given: count.to_string(),
-                    allowed: format!("1 to {max}"),
-                });
-            }
+            check_range(subject, count as u64, 1..=max as u64)?;
         }
         let need = (self.operations as u64).saturating_mul(size_of::<u64>() as u64);
         check_available(

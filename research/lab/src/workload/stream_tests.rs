@@ -16,6 +16,16 @@ fn spec(mix: Mix) -> StreamSpec {
     }
 }
 
+fn changed(mix: Mix, change: impl FnOnce(&mut StreamSpec)) -> StreamSpec {
+    let mut changed = spec(mix);
+    change(&mut changed);
+    changed
+}
+
+fn generated(mix: Mix, change: impl FnOnce(&mut StreamSpec)) -> Streams {
+    changed(mix, change).generate().unwrap()
+}
+
 /// Counts reads, updates, inserts, scans and read-modify-writes.
 fn counts(streams: &Streams) -> [usize; 5] {
     let mut counts = [0; 5];
@@ -61,12 +71,7 @@ fn mixes_have_their_published_shares() {
 
 #[test]
 fn load_inserts_every_key_in_order() {
-    let streams = StreamSpec {
-        operations: 100_000,
-        ..spec(Mix::Load)
-    }
-    .generate()
-    .unwrap();
+    let streams = generated(Mix::Load, |spec| spec.operations = 100_000);
     assert_eq!(streams.loaded(), 0);
     let inserted = streams.threads().iter().flat_map(OpStream::iter);
     assert!(inserted.eq((0..100_000).map(Op::Insert)));
@@ -80,12 +85,7 @@ fn streams_name_only_keys_that_are_there() {
             Distribution::Zipf(1.2),
             Distribution::Latest,
         ] {
-            let streams = StreamSpec {
-                distribution: Some(distribution),
-                ..spec(mix)
-            }
-            .generate()
-            .unwrap();
+            let streams = generated(mix, |spec| spec.distribution = Some(distribution));
             let mut inserted_by_anyone = HashSet::new();
             for stream in streams.threads() {
                 let mut present = HashSet::new();
@@ -151,12 +151,7 @@ fn hot_keys_are_the_same_for_all_threads() {
 
 #[test]
 fn workload_d_reads_the_latest_insertions() {
-    let streams = StreamSpec {
-        threads: 1,
-        ..spec(Mix::YcsbD)
-    }
-    .generate()
-    .unwrap();
+    let streams = generated(Mix::YcsbD, |spec| spec.threads = 1);
     let mut latest = streams.loaded() - 1;
     let (mut reads, mut hits) = (0, 0);
     for op in streams.threads()[0].iter() {
@@ -217,23 +212,14 @@ fn hot_keys_depend_on_a_seed_of_their_own() {
 
 #[test]
 fn operations_are_dealt_evenly_and_found_by_index() {
-    let streams = StreamSpec {
-        operations: 11,
-        threads: 4,
-        ..spec(Mix::YcsbE)
-    }
-    .generate()
-    .unwrap();
+    let streams = generated(Mix::YcsbE, |spec| {
+        (spec.operations, spec.threads) = (11, 4);
+    });
     let lengths: Vec<usize> = streams.threads().iter().map(OpStream::len).collect();
     assert_eq!(lengths, [3, 3, 3, 2]);
     let stream = &streams.threads()[0];
     assert!(stream.range(1..3).eq([stream.get(1), stream.get(2)]));
-    let idle = StreamSpec {
-        operations: 1,
-        ..spec(Mix::YcsbC)
-    }
-    .generate()
-    .unwrap();
+    let idle = generated(Mix::YcsbC, |spec| spec.operations = 1);
     assert!(idle.threads()[2].is_empty());
 }
 
@@ -241,69 +227,41 @@ fn operations_are_dealt_evenly_and_found_by_index() {
 fn packing_keeps_all_parts() {
     let last = (1 << POSITION_BITS) - 1;
     for position in [0, 1, 12_345, last] {
-        assert_eq!(
-            unpack(pack(MixOperationKind::Read, 0, position)),
-            Op::Read(position)
-        );
-        assert_eq!(
-            unpack(pack(MixOperationKind::Update, 0, position)),
-            Op::Update(position)
-        );
-        assert_eq!(
-            unpack(pack(MixOperationKind::Insert, 0, position)),
-            Op::Insert(position)
-        );
-        assert_eq!(
-            unpack(pack(MixOperationKind::ReadModifyWrite, 0, position)),
-            Op::ReadModifyWrite(position)
-        );
-        for length in [1, 100] {
-            assert_eq!(
-                unpack(pack(MixOperationKind::Scan, length, position)),
-                Op::Scan(position, length as usize)
-            );
+        for (kind, length, op) in [
+            (MixOperationKind::Read, 0, Op::Read(position)),
+            (MixOperationKind::Update, 0, Op::Update(position)),
+            (MixOperationKind::Insert, 0, Op::Insert(position)),
+            (
+                MixOperationKind::ReadModifyWrite,
+                0,
+                Op::ReadModifyWrite(position),
+            ),
+            (MixOperationKind::Scan, 1, Op::Scan(position, 1)),
+            (MixOperationKind::Scan, 100, Op::Scan(position, 100)),
+        ] {
+            assert_eq!(unpack(pack(kind, length, position)), op);
         }
     }
 }
 
 #[test]
 fn bad_plans_name_the_number() {
-    let good = spec(Mix::YcsbC);
-    for (spec, expected) in [
-        (StreamSpec { keys: 0, ..good }, "keys"),
-        (StreamSpec { threads: 0, ..good }, "threads"),
-        (
-            StreamSpec {
-                threads: usize::MAX,
-                ..good
-            },
-            "threads",
-        ),
-        (
-            StreamSpec {
-                operations: 0,
-                ..good
-            },
-            "operations",
-        ),
-        (
-            StreamSpec {
-                distribution: Some(Distribution::Zipf(-1.0)),
-                ..good
-            },
-            "skew",
-        ),
+    let refused = |change: fn(&mut StreamSpec)| {
+        let spec = changed(Mix::YcsbC, change);
+        spec.generate().unwrap_err()
+    };
+    let negative = refused(|spec| spec.distribution = Some(Distribution::Zipf(-1.0)));
+    for (error, expected) in [
+        (refused(|spec| spec.keys = 0), "keys"),
+        (refused(|spec| spec.threads = 0), "threads"),
+        (refused(|spec| spec.threads = usize::MAX), "threads"),
+        (refused(|spec| spec.operations = 0), "operations"),
+        (negative, "skew"),
     ] {
-        let error = spec.generate().unwrap_err();
         assert!(matches!(error, LabError::OutOfRange { .. }), "{error}");
         assert!(error.to_string().starts_with(expected), "{error}");
     }
-    let huge = StreamSpec {
-        operations: 1_000_000_000_000,
-        ..good
-    }
-    .generate()
-    .unwrap_err();
+    let huge = refused(|spec| spec.operations = 1_000_000_000_000);
     assert!(matches!(huge, LabError::OutOfMemory { .. }), "{huge}");
 }
 

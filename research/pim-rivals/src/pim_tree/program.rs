@@ -264,31 +264,20 @@ impl PimTreeModule {
             (ChunkTaskKind::Path, [paths, keys @ ..]) => {
                 self.search(module, header, keys, *paths, output)
             }
-            (ChunkTaskKind::Floor, keys) => {
-                self.find(module, header, keys, false);
+            (ChunkTaskKind::Floor | ChunkTaskKind::Ceiling, keys) => {
+                let is_ceiling = kind == ChunkTaskKind::Ceiling;
+                self.find(module, header, keys, is_ceiling);
                 // The chunk may have lost its first key, so the neighbour may be to the left of it.
-                let first = header.map_or(0, |header| header.first);
+                let (first, bound) = header.map_or((0, 0), |header| (header.first, header.bound));
                 for (found, &key) in self.found.iter().zip(keys) {
                     match found {
                         Some(entry) => output.push(entry.address.0),
                         None if header.is_none_or(|header| !header.covers(key)) => {
                             output.push(LOST);
                         }
+                        None if is_ceiling => output.extend([0, bound]),
                         None if first == 0 => output.push(0),
                         None => output.extend([LEFT, first]),
-                    }
-                }
-            }
-            (ChunkTaskKind::Ceiling, keys) => {
-                self.find(module, header, keys, true);
-                let bound = header.map_or(0, |header| header.bound);
-                for (found, &key) in self.found.iter().zip(keys) {
-                    match found {
-                        Some(entry) => output.push(entry.address.0),
-                        None if header.is_none_or(|header| !header.covers(key)) => {
-                            output.push(LOST);
-                        }
-                        None => output.extend([0, bound]),
                     }
                 }
             }

@@ -1,15 +1,15 @@
 //! The costs of Jump-push for any operations, and its behaviour when modules fail.
 
-use nearfield_core::{Batch, OperationError, OperationOutcome, OrderedIndex, ScanDirection, Words};
+use nearfield_core::{Batch, OperationError, OperationOutcome, OrderedIndex, Words};
 use nearfield_hardware::modules::ModulePreset;
 use nearfield_pim::device::{
     Answered, DeviceCounters, Model, ModuleDevice, ModuleError, ModuleProgram, RoundError, Workers,
 };
+use nearfield_pim::testing::full::everything;
 use nearfield_pim_rivals::jump_push::{JumpPush, JumpPushOptions};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -186,15 +186,6 @@ fn faulty(seed: u64) -> (JumpPush<FaultyModuleDevice>, Arc<[AtomicU64; 3]>) {
     (JumpPush::new(device, options), rates)
 }
 
-fn everything(index: &impl OrderedIndex<Words>) -> BTreeMap<u64, u64> {
-    let mut batch = Batch::<Words>::new();
-    let all = (Bound::Unbounded, Bound::Unbounded);
-    batch.scan(all.0, all.1, u32::MAX, ScanDirection::Ascending);
-    index.execute(&mut batch).expect("executed");
-    assert!(matches!(batch.outcome(0), OperationOutcome::Entries(_)));
-    batch.entries(0).collect()
-}
-
 /// Executes writes. Records in `map` the entries that are certainly stored, and in `unknown` the
 /// keys with unknown state.
 fn write(
@@ -259,7 +250,7 @@ fn modules_that_come_to_nothing_fail_what_they_were_asked_and_no_more() {
             rates[0].store(0, Ordering::Relaxed);
             rates[1].store(0, Ordering::Relaxed);
             index.check_invariants();
-            let mut found = everything(&index);
+            let mut found = everything(&index).expect("executed");
             let mut expected = map.clone();
             for key in &unknown {
                 found.remove(key);

@@ -6,6 +6,7 @@ use nearfield_pim::device::{
     Answered, DeviceCounters, Model, ModuleDevice, ModuleError, ModuleProgram,
 };
 use nearfield_pim::device::{RoundError, Workers};
+use nearfield_pim::testing::full::everything_at_last;
 use nearfield_pim_rivals::pim_tree::PimTree;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -326,16 +327,7 @@ fn withstand(refuses: f64, loses: f64) {
                 }
             }
         }
-        let everything = loop {
-            let mut batch = Batch::<Words>::new();
-            let (low, high) = (Bound::Unbounded, Bound::Unbounded);
-            batch.scan(low, high, u32::MAX, ScanDirection::Ascending);
-            if index.execute(&mut batch).is_ok()
-                && let OperationOutcome::Entries(entries) = batch.outcome(0)
-            {
-                break entries.into_iter().collect::<BTreeMap<u64, u64>>();
-            }
-        };
+        let everything = everything_at_last(&index);
         for (key, may) in &map {
             let has = everything.get(key).copied();
             assert!(

@@ -56,12 +56,15 @@ impl RolexLeafPart {
 
 impl<E: Endpoint> Rolex<E> {
     /// Reads the value of a key. One round trip if the key exists and, if it is in a synonym, that
-    /// is known.
+    /// is known; two after a wrong guess.
     pub(super) async fn hopscotch_get(
         &self,
         hopscotch: &Hopscotch,
         key: &[u8],
     ) -> Result<Option<Vec<u8>>, PoolError> {
+        if let Some(value) = self.hopscotch_speculate(hopscotch, key).await? {
+            return Ok(Some(value));
+        }
         let mut found = self.hopscotch_locate(hopscotch, key).await?;
         // The homes' versions when the key was last not found in any leaf.
         let mut absent_at: Option<Vec<Versions>> = None;
@@ -71,6 +74,7 @@ impl<E: Endpoint> Rolex<E> {
             for part in &found.chain {
                 match hopscotch::lookup(&part.leaf, key) {
                     NeighborhoodLookup::Found(slot) => {
+                        self.hopscotch_admit(part.address, slot, key);
                         return Ok(Some(part.leaf.value(slot).to_vec()));
                     }
                     NeighborhoodLookup::Absent => {
@@ -170,15 +174,35 @@ impl<E: Endpoint> Rolex<E> {
         wanted: &[(GlobalAddress, LeafSlotRange)],
     ) -> Result<Vec<RolexLeafPart>, PoolError> {
         let layout = hopscotch.layout;
-        let segments: Vec<NodeSegments> = wanted
+        let segments: Vec<(GlobalAddress, NodeSegments)> = wanted
             .iter()
-            .map(|&(_, slots)| layout.with_metadata(slots))
+            .map(|&(address, slots)| (address, layout.with_metadata(slots)))
             .collect();
+        let leaves = self.read_segments(hopscotch, &segments).await?;
+        let parts = wanted.iter().zip(leaves);
+        let parts = parts.map(|(&(address, known), leaf)| RolexLeafPart {
+            address,
+            leaf,
+            known,
+        });
+        Ok(parts.collect())
+    }
+
+    /// Reads segments of leaves in one round trip, and again those that were written meanwhile.
+    pub(super) async fn read_segments(
+        &self,
+        hopscotch: &Hopscotch,
+        wanted: &[(GlobalAddress, NodeSegments)],
+    ) -> Result<Vec<PoolLeaf>, PoolError> {
+        let layout = hopscotch.layout;
         let buffers = |segments: &NodeSegments| -> Vec<Vec<u8>> {
             let lengths = segments.iter().map(|segment| segment.wire().len());
             lengths.map(|length| vec![0; length]).collect()
         };
-        let mut buffers: Vec<_> = segments.iter().map(buffers).collect();
+        let mut buffers: Vec<_> = wanted
+            .iter()
+            .map(|(_, segments)| buffers(segments))
+            .collect();
         let mut leaves: Vec<Option<PoolLeaf>> = vec![None; wanted.len()];
         let mut limit = WaitLimit::default();
         while let Some(torn) = leaves.iter().position(Option::is_none) {
@@ -187,8 +211,9 @@ impl<E: Endpoint> Rolex<E> {
                 if leaves[number].is_some() {
                     continue;
                 }
-                for (segment, into) in segments[number].iter().zip(buffers) {
-                    let from = wanted[number].0.plus(segment.wire().start as u64);
+                let (address, segments) = &wanted[number];
+                for (segment, into) in segments.iter().zip(buffers) {
+                    let from = address.plus(segment.wire().start as u64);
                     verbs.push(FabricVerb::Read { from, into });
                 }
             }
@@ -196,7 +221,7 @@ impl<E: Endpoint> Rolex<E> {
             for (number, leaf) in leaves.iter_mut().enumerate() {
                 let mut read = PoolLeaf::new(layout);
                 let wire: Vec<&[u8]> = buffers[number].iter().map(Vec::as_slice).collect();
-                if leaf.is_none() && read.decode(&segments[number], &wire).is_ok() {
+                if leaf.is_none() && read.decode(&wanted[number].1, &wire).is_ok() {
                     *leaf = Some(read);
                 }
             }
@@ -204,13 +229,7 @@ impl<E: Endpoint> Rolex<E> {
                 limit.check(&self.endpoint, wanted[torn].0)?;
             }
         }
-        let parts = wanted.iter().zip(leaves.into_iter().flatten());
-        let parts = parts.map(|(&(address, known), leaf)| RolexLeafPart {
-            address,
-            leaf,
-            known,
-        });
-        Ok(parts.collect())
+        Ok(leaves.into_iter().flatten().collect())
     }
 
     /// Returns the first entries from a key on. Leaves are read until they are equal twice, because

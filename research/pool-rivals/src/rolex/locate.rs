@@ -170,9 +170,9 @@ impl<E: Endpoint> Rolex<E> {
     /// Notes the synonyms of a leaf with this bound for the compute node; that of the first is the
     /// empty string.
     pub(super) fn note_addresses(&self, leaf: u64, bound: &[u8], addresses: Vec<GlobalAddress>) {
-        let models = self.node.model_bytes();
-        // Models are kept in any case, so synonyms have the rest.
-        let budget = self.node.options.cache_bytes.saturating_sub(models);
+        let kept = self.node.model_bytes() + self.node.hotspots.bytes();
+        // Models and hotspots are kept in any case, so synonyms have the rest.
+        let budget = self.node.options.cache_bytes.saturating_sub(kept);
         self.node.synonyms.note(bound, leaf, addresses, budget);
     }
 

@@ -23,8 +23,8 @@
 //!   that finds it in none of the leaves has proved that it was absent at some time meanwhile, in
 //!   any order of the reads.
 //!
-//! With [`RolexLeafKind::Hopscotch`] leaves are CHIME's, and clients read only neighborhoods: the
-//! steps of its figure 15b except for the last one, speculative reads.
+//! With [`RolexLeafKind::Hopscotch`] leaves are CHIME's, and clients read only neighborhoods, or
+//! with [`RolexOptions::hotspot_bytes`] one entry: the steps of its figure 15b.
 //!
 //! # Differences from the public implementations
 //!
@@ -47,6 +47,7 @@ mod load;
 mod locate;
 mod model;
 mod options;
+mod speculate;
 mod synonyms;
 mod table;
 mod write;

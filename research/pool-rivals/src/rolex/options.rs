@@ -4,6 +4,7 @@ use super::synonyms::Synonyms;
 use super::table::RolexModelTable;
 use crate::rolex::leaf::RolexLeafLayout;
 use nearfield_fabric::LINE_BYTES;
+use nearfield_hotness::Hotspots;
 use nearfield_pool::coordination::ClientCoordination;
 use nearfield_pool::layout::{
     Geometry, LockWordLayout, PoolIndexShape, PoolLeafLayout as HopscotchLayout, Validation,
@@ -37,9 +38,12 @@ pub struct RolexOptions {
     /// Number of positions by which a prediction may be wrong. A larger error gives fewer lines and
     /// longer reads: leaves with twice as many entries and 3 are read.
     pub error: u32,
-    /// The budget of a compute node in bytes. Models are always kept; the rest is for addresses of
-    /// synonym leaves.
+    /// The budget of a compute node in bytes. Models and hotspots are always kept; the rest is for
+    /// addresses of synonym leaves.
     pub cache_bytes: usize,
+    /// Bytes of the budget for the last known slots of keys, by which clients read one entry
+    /// (speculative reads: CHIME); 0 for none. Arrays have none.
+    pub hotspot_bytes: usize,
     /// True if one client of a compute node reads a key for all clients that want it (read
     /// delegation: SMART). Not in ROLEX.
     pub delegates_reads: bool,
@@ -59,6 +63,7 @@ impl Default for RolexOptions {
             leaves: RolexLeafKind::Arrays,
             error: 16,
             cache_bytes: 100_000_000,
+            hotspot_bytes: 0,
             delegates_reads: false,
             combines_writes: false,
         }
@@ -120,19 +125,26 @@ impl RolexOptions {
 }
 
 /// The state that the clients of one compute node share: the models, which the first of them reads
-/// from remote memory, the addresses of known synonym leaves, and their coordination.
+/// from remote memory, the addresses of known synonym leaves, the last known slots of keys, and
+/// their coordination.
 #[derive(Debug)]
 pub struct RolexComputeNode {
     pub(super) options: RolexOptions,
     pub(super) table: OnceLock<Arc<RolexModelTable>>,
     pub(super) synonyms: Synonyms,
+    pub(super) hotspots: Hotspots,
     pub(super) delegation: ClientCoordination,
 }
 
 impl RolexComputeNode {
     /// Creates a compute node that knows nothing yet.
     pub fn new(options: RolexOptions) -> RolexComputeNode {
+        let hotspot_bytes = match options.leaves {
+            RolexLeafKind::Arrays => 0,
+            RolexLeafKind::Hopscotch { .. } => options.hotspot_bytes,
+        };
         RolexComputeNode {
+            hotspots: Hotspots::with_bytes(hotspot_bytes),
             delegation: ClientCoordination::new(options.delegates_reads, options.combines_writes),
             options,
             table: OnceLock::new(),
@@ -140,19 +152,26 @@ impl RolexComputeNode {
         }
     }
 
-    /// Copies the models and synonyms of another compute node of the same index and options. It
-    /// keeps its own models if it has some.
+    /// Copies the models, synonyms and hotspots of another compute node of the same index and
+    /// options. It keeps its own models if it has some.
     pub fn learn_from(&self, other: &RolexComputeNode) {
         if let Some(table) = other.table.get() {
             self.table.get_or_init(|| Arc::clone(table));
         }
         self.synonyms.learn_from(&other.synonyms);
+        self.hotspots.learn_from(&other.hotspots);
     }
 
     /// Returns the bytes of all that is cached.
     pub fn cache_bytes(&self) -> usize {
         let table = self.table.get().map_or(0, |table| table.kept_bytes());
-        size_of::<RolexComputeNode>() + table + self.synonyms.bytes()
+        size_of::<RolexComputeNode>() + table + self.synonyms.bytes() + self.hotspots.bytes()
+    }
+
+    /// Returns the number of speculative reads of its clients so far that were right, and of those
+    /// that were wrong.
+    pub fn guesses(&self) -> [u64; 2] {
+        self.hotspots.guesses()
     }
 
     /// Returns the bytes of models and of the addresses of leaves, without synonym leaves.

@@ -1,11 +1,12 @@
 //! Inserts: setting the value of a key, whether it exists or not.
 
-use super::Smart;
 use super::layout::{
     HEADER_OFFSET, NodeType, SmartLeaf, SmartNode, SmartNodeHeader, SmartSlot, slot_offset,
 };
 use super::place::{SmartRouteEnd, SmartRoutePart, SmartSlotPosition};
+use super::search::SmartLeafMatch;
 use super::split::Below;
+use super::{Smart, SmartUpdate};
 use crate::wait_limit::WaitLimit;
 use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress};
 use nearfield_pool::PoolError;
@@ -38,7 +39,17 @@ impl<E: Endpoint> Smart<E> {
                 && leaf.valid
                 && *leaf.key == *key
             {
-                let before = self.replace_in(*address, leaf, leader, began).await?;
+                let before = match self.node.options.update {
+                    SmartUpdate::InPlace => self.replace_in(*address, leaf, leader, began).await?,
+                    SmartUpdate::Copy => {
+                        let found = SmartLeafMatch {
+                            position: *position,
+                            address: *address,
+                            leaf: leaf.clone(),
+                        };
+                        self.replace_by_copy(key, found, leader).await?
+                    }
+                };
                 if before.is_some() {
                     if let Some(leaf) = unused {
                         // No other client knows it, because all tries to take a slot for it failed.
@@ -124,6 +135,7 @@ impl<E: Endpoint> Smart<E> {
             key: new.key.into(),
             value: new.value.clone(),
             lock: 0,
+            successor: None,
         })
     }
 

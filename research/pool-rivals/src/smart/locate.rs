@@ -22,6 +22,7 @@ impl<E: Endpoint> Smart<E> {
         key: &[u8],
         mut place: SmartRoutePart,
     ) -> Result<SmartRouteEnd, PoolError> {
+        let mut limit = WaitLimit::default();
         loop {
             let position = match place {
                 SmartRoutePart::Root => {
@@ -70,7 +71,13 @@ impl<E: Endpoint> Smart<E> {
                 SmartSlotChild::None => return Ok(SmartRouteEnd::Vacant(position)),
                 SmartSlotChild::Leaf(address) => {
                     let leaf = self.read_leaf(address).await?;
-                    return Ok(SmartRouteEnd::Leaf(position, address, leaf));
+                    let Some(successor) = leaf.successor else {
+                        return Ok(SmartRouteEnd::Leaf(position, address, leaf));
+                    };
+                    // Each leaf has one successor, unless damaged ones form a circle.
+                    limit.check(&self.endpoint, address)?;
+                    place = self.pass(position, successor).await?;
+                    continue;
                 }
                 SmartSlotChild::Node(address, node_type) => (address, node_type),
             };

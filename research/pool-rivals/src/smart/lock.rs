@@ -1,8 +1,8 @@
 //! Writes of a leaf in place, under its lock.
 
-use super::Smart;
 use super::layout::{DEAD, LOCKED, SmartLeaf};
 use super::locate::{BACK_OFF, BACK_OFF_MAX};
+use super::{Smart, SmartUpdate};
 use crate::wait_limit::WaitLimit;
 use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress, MaskedSwap};
 use nearfield_pool::PoolError;
@@ -26,8 +26,13 @@ impl<E: Endpoint> Smart<E> {
             return Ok(None);
         };
         // A client that removed the key meanwhile did so during this operation.
-        self.replace_in(found.address, &found.leaf, leader, began)
-            .await
+        match self.node.options.update {
+            SmartUpdate::InPlace => {
+                self.replace_in(found.address, &found.leaf, leader, began)
+                    .await
+            }
+            SmartUpdate::Copy => self.replace_by_copy(key, found, leader).await,
+        }
     }
 
     /// Writes a leaf that was read since `began`; returns the old value, or `None` if the key was

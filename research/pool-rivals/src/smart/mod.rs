@@ -21,6 +21,14 @@
 //!   outdated. A key is proved *absent* only by words that were read during the operation: a slot
 //!   from the cache is read once more.
 //!
+//! # Copies
+//!
+//! With [`SmartUpdate::Copy`] a leaf is never written again, except for its last word, its
+//! *successor*, which is set once, by a swap. At that moment the new leaf has the key, or the key
+//! is gone. The slot is swapped afterwards. A client that finds a replaced leaf in a slot swaps it
+//! itself, so a client that dies in between leaves nothing to repair, and nobody waits. A leaf
+//! without a successor is current, by any route to it.
+//!
 //! # Differences from the public implementation
 //!
 //! - Checksums are XXH3 of key, value, valid byte and version (CRC64 of key and value there).
@@ -36,10 +44,13 @@
 //! - Keys can be removed, unlike in the public implementation. A removed leaf's memory and its slot
 //!   are not reclaimed; the same partial key uses the slot again. Locks of clients that die stay
 //!   held, as in that implementation.
+//! - The public implementation's copies swap the slot, and then mark the old leaf invalid: a client
+//!   with a cached slot reads the old value between the two. Successors cost an atomic more.
 //! - [`SmartScanGuarantee::Complete`] reads nodes again; the published
 //!   [`SmartScanGuarantee::Cached`] misses entries that its cache does not know.
 
 mod cache;
+mod copy;
 mod insert;
 mod layout;
 mod locate;
@@ -82,6 +93,16 @@ pub enum SmartScanGuarantee {
     Cached,
 }
 
+/// The form in which the value of an existing key is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SmartUpdate {
+    /// A write to the leaf of the key, under its lock.
+    InPlace,
+    /// A new leaf, which replaces the old one (read, copy, update). The paper of CHIME compares
+    /// this form, SMART-RCU, by keys and values of any length.
+    Copy,
+}
+
 /// The options. The default is the paper's: keys and values of 8 bytes.
 #[derive(Clone, Debug)]
 pub struct SmartOptions {
@@ -95,6 +116,8 @@ pub struct SmartOptions {
     pub chunk_bytes: u64,
     /// The guarantee of scans.
     pub scan: SmartScanGuarantee,
+    /// The form of updates.
+    pub update: SmartUpdate,
     /// True if one client of a compute node reads a key for all clients that want it (read
     /// delegation).
     pub delegates_reads: bool,
@@ -111,8 +134,19 @@ impl Default for SmartOptions {
             cache_bytes: 100 << 20,
             chunk_bytes: 1 << 20,
             scan: SmartScanGuarantee::Complete,
+            update: SmartUpdate::InPlace,
             delegates_reads: true,
             combines_writes: true,
+        }
+    }
+}
+
+impl SmartOptions {
+    /// Returns the layout of the leaves.
+    pub fn leaf_layout(&self) -> SmartLeafLayout {
+        match self.update {
+            SmartUpdate::InPlace => SmartLeafLayout::new(self.key_bytes, self.value_bytes),
+            SmartUpdate::Copy => SmartLeafLayout::copied(self.key_bytes, self.value_bytes),
         }
     }
 }
@@ -192,7 +226,8 @@ impl<E: Endpoint> Smart<E> {
         Ok(tree)
     }
 
-    /// Opens a tree that was created with keys and values of the same lengths.
+    /// Opens a tree that was created with keys and values of the same lengths, and the same form of
+    /// updates.
     ///
     /// # Errors
     /// `Node`.
@@ -213,7 +248,7 @@ impl<E: Endpoint> Smart<E> {
             endpoint,
             root,
             memory: SmartClientMemory::new(nodes, options.chunk_bytes),
-            leaves: SmartLeafLayout::new(options.key_bytes, options.value_bytes),
+            leaves: options.leaf_layout(),
             node,
         })
     }
@@ -258,14 +293,15 @@ impl<E: Endpoint> PoolIndexClient for Smart<E> {
         delegation.read(key, async || self.search(key).await).await
     }
 
-    /// Writes in three round trips, whether the key exists or not.
+    /// Writes in three round trips, whether the key exists or not; one more for a copy on another
+    /// node than its predecessor.
     async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
         self.write(key, CombinedWrite::Insert(value.to_vec())).await
     }
 
-    /// Writes in three round trips.
+    /// Writes in three round trips; one more for a copy on another node than its predecessor.
     async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;

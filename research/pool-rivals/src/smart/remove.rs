@@ -1,7 +1,7 @@
 //! Removal of a key.
 
-use super::Smart;
 use super::layout::{DEAD, SmartSlot};
+use super::{Smart, SmartUpdate};
 use nearfield_fabric::{Endpoint, FabricVerb};
 use nearfield_pool::PoolError;
 
@@ -10,6 +10,9 @@ impl<E: Endpoint> Smart<E> {
     /// vacant after that. If the slot has another child by then, because the leaf was put under a
     /// new node, it stays, and a client that finds the leaf there takes the key as absent.
     pub(super) async fn take(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        if self.node.options.update == SmartUpdate::Copy {
+            return self.take_by_successor(key).await;
+        }
         let began = self.endpoint.now();
         let Some(found) = self.find(key).await? else {
             return Ok(None);

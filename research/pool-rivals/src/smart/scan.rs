@@ -224,6 +224,11 @@ impl<E: Endpoint> Smart<E> {
                 if !leaf.valid {
                     return SmartScanChild::Nothing;
                 }
+                if let Some(successor) = leaf.successor {
+                    position.slot = SmartSlot::leaf(position.slot.partial(), successor);
+                    self.remember(position);
+                    return SmartScanChild::Unknown(Want::Leaf(successor));
+                }
                 SmartScanChild::Entry((leaf.key.to_vec(), leaf.value.clone()))
             }
             SmartSlotChild::Node(address, node_type) => match images.nodes.get(&address) {

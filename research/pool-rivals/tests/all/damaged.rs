@@ -1,15 +1,21 @@
 //! Tests of the rivals on damaged memory: operations fail or return wrong values, but they neither
 //! panic nor hang.
 
-use crate::rolex_simulated::{small, tables};
+use crate::marlin_simulated;
+use crate::rolex_simulated::{small, speculating, tables};
 use crate::smart::SmartTestKeys;
 use nearfield_fabric_testkit::{DamagePlan, DamagedMemory, INDEX_ROOT, check_damage, operate};
+use nearfield_pool::chime::ChimeLockKind;
 use nearfield_pool::layout::LeafMetadataPosition;
 use nearfield_pool::{PoolError, PoolIndexClient};
+use nearfield_pool_rivals::marlin::{Marlin, MarlinComputeNode, MarlinOptions};
 use nearfield_pool_rivals::rolex::{Rolex, RolexComputeNode, RolexOptions};
-use nearfield_pool_rivals::smart::{Smart, SmartComputeNode, SmartOptions, SmartScanGuarantee};
+use nearfield_pool_rivals::smart::{
+    Smart, SmartComputeNode, SmartOptions, SmartScanGuarantee, SmartUpdate,
+};
 use rand::RngExt;
 use std::sync::Arc;
+use std::time::Duration;
 
 const KEYS: u64 = 100;
 const OPERATIONS: usize = 60;
@@ -68,6 +74,29 @@ fn use_smart(memory: &DamagedMemory, options: &SmartOptions, keys: SmartTestKeys
     use_index(memory, &first, open, key, options.value_bytes);
 }
 
+fn use_marlin(memory: &DamagedMemory, options: &MarlinOptions) {
+    let node = || Arc::new(MarlinComputeNode::new(options.clone()).expect("sizes"));
+    let create = Marlin::create(memory.endpoint(), memory.nodes(), INDEX_ROOT, node());
+    let first = memory.finish(create).expect("memory is not damaged yet");
+    let open = || {
+        let opened = Marlin::open(memory.endpoint(), memory.nodes(), INDEX_ROOT, node());
+        memory.finish(opened)
+    };
+    let key = |number: u64| (number + 1).to_be_bytes().to_vec();
+    use_index(memory, &first, open, key, options.value_bytes);
+}
+
+#[test]
+fn marlin_neither_panics_nor_hangs() {
+    for mut options in [marlin_simulated::small(8), marlin_simulated::small(200)] {
+        // Each post takes a millisecond of the clock of damaged memory.
+        options.inner.locks = ChimeLockKind::Leased(Duration::from_millis(100));
+        check_damage(60, &DamagePlan::default(), |memory| {
+            use_marlin(memory, &options);
+        });
+    }
+}
+
 #[test]
 fn rolex_neither_panics_nor_hangs() {
     let (single, replicated) = (
@@ -79,8 +108,9 @@ fn rolex_neither_panics_nor_hangs() {
         small(200),
         tables(8, true, replicated),
         tables(8, false, single),
+        speculating(8),
     ] {
-        check_damage(60, &DamagePlan::default(), |memory| {
+        check_damage(40, &DamagePlan::default(), |memory| {
             use_rolex(memory, &options);
         });
     }
@@ -93,16 +123,22 @@ fn smart_neither_panics_nor_hangs() {
         SmartTestKeys::Deep,
         SmartTestKeys::Long,
     ] {
-        for scan in [SmartScanGuarantee::Complete, SmartScanGuarantee::Cached] {
+        for (scan, update) in [
+            (SmartScanGuarantee::Complete, SmartUpdate::InPlace),
+            (SmartScanGuarantee::Cached, SmartUpdate::InPlace),
+            (SmartScanGuarantee::Complete, SmartUpdate::Copy),
+            (SmartScanGuarantee::Cached, SmartUpdate::Copy),
+        ] {
             let options = SmartOptions {
                 key_bytes: keys.bytes(),
                 // Some nodes are evicted.
                 cache_bytes: 4000,
                 chunk_bytes: 1 << 14,
                 scan,
+                update,
                 ..SmartOptions::default()
             };
-            check_damage(60, &DamagePlan::default(), |memory| {
+            check_damage(30, &DamagePlan::default(), |memory| {
                 use_smart(memory, &options, keys);
             });
         }

@@ -1,6 +1,7 @@
 //! Tests of the rivals in remote memory.
 
 mod damaged;
+mod marlin_simulated;
 mod rolex_costs;
 mod rolex_map;
 mod rolex_models;

@@ -12,7 +12,7 @@ use nearfield_pool_rivals::rolex::{
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
@@ -315,6 +315,69 @@ fn each_step_from_rolex_to_chime_reads_less_of_a_leaf() {
             }
         });
     }
+}
+
+/// The last step: a key that was found before is read alone.
+#[test]
+fn a_right_guess_reads_one_entry() {
+    let shape = PoolIndexShape {
+        metadata: LeafMetadataPosition::Replicated,
+        validation: Validation::Fences,
+        ..PoolIndexShape::default()
+    };
+    let geometry = Geometry::new(shape).expect("sizes");
+    let layout = nearfield_pool::layout::PoolLeafLayout::new(geometry);
+    let lengths = (0..64).map(|slot| layout.single_entry(slot).wire_bytes() as u64);
+    let lengths: BTreeSet<u64> = lengths.collect();
+    let options = RolexOptions {
+        geometry,
+        leaves: RolexLeafKind::Hopscotch {
+            vacancy_piggyback: true,
+        },
+        hotspot_bytes: 1 << 16,
+        ..RolexOptions::default()
+    };
+    run_with(options, async move |keys, client, other| {
+        let sampled: Vec<u64> = keys.iter().copied().step_by(67).collect();
+        for key in &sampled {
+            client.get(&key.to_be_bytes()).await.expect("a node");
+        }
+        client.endpoint().take();
+        let mut alone = 0;
+        for key in &sampled {
+            let found = client.get(&key.to_be_bytes()).await;
+            assert_eq!(found, Ok(Some(vec![1; 8])));
+            let cost = client.endpoint().take();
+            assert!(cost.round_trips <= 2 && cost.atomics == 0);
+            let is_alone = cost.reads.len() == 1 && lengths.contains(&cost.read_bytes);
+            alone += u64::from(is_alone);
+        }
+        let [right, _] = client.compute_node().guesses();
+        println!("{right} of {} guesses were right", sampled.len());
+        assert_eq!(right, alone);
+        // Two keys of a neighborhood may have the same tag.
+        assert!(right * 100 > sampled.len() as u64 * 98);
+        // An update takes the lock, reads the entry, and writes it.
+        let mut short = 0;
+        for key in &sampled {
+            let before = client.update(&key.to_be_bytes(), &[1; 8]).await;
+            assert_eq!(before, Ok(Some(vec![1; 8])));
+            let cost = client.endpoint().take();
+            let is_alone = cost.reads.len() == 1 && lengths.contains(&cost.read_bytes);
+            short += u64::from(is_alone && (cost.round_trips, cost.atomics) == (3, 1));
+        }
+        println!("{short} of {} updates read one entry", sampled.len());
+        // A few keys were loaded into synonyms, whose lock is another leaf's.
+        assert!(short * 100 > sampled.len() as u64 * 80);
+        let [right, _] = client.compute_node().guesses();
+        // A guess is wrong once, after its key was removed.
+        let key = sampled[100].to_be_bytes();
+        other.remove(&key).await.expect("a node");
+        assert_eq!(client.get(&key).await, Ok(None));
+        let [_, wrong] = client.compute_node().guesses();
+        assert_eq!(client.get(&key).await, Ok(None));
+        assert_eq!(client.compute_node().guesses(), [right, wrong]);
+    });
 }
 
 fn near(found: f64, expected: f64) -> bool {

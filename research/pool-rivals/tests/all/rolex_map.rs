@@ -130,7 +130,18 @@ fn hash_tables_hold_what_a_map_holds() {
             model(seed, tables(single.clone(), false), 0, 400, loaded.clone());
             model(seed, tables(single, true), 0, 400, loaded.clone());
             let replicated = figure(LeafMetadataPosition::Replicated);
-            model(seed, tables(replicated, true), 0, 400, loaded.clone());
+            model(
+                seed,
+                tables(replicated.clone(), true),
+                0,
+                400,
+                loaded.clone(),
+            );
+            let speculating = RolexOptions {
+                hotspot_bytes: 1 << 12,
+                ..tables(replicated, true)
+            };
+            model(seed, speculating, 0, 400, loaded.clone());
             model(seed, tables(options(small, 1), true), 0, 200, loaded);
         }
         let long = |shape: &mut PoolIndexShape| (shape.key_bytes, shape.value_bytes) = (20, 40);

@@ -8,12 +8,15 @@ use nearfield_fabric_testkit::{
     RemoteIndexFactory, RemoteRunPlan, SimEndpointFault, check, fabric_error, run,
 };
 use nearfield_pool::layout::versions::Objects;
-use nearfield_pool::layout::{Geometry, LeafMetadataPosition, PoolIndexShape};
+use nearfield_pool::layout::{
+    Geometry, LeafMetadataPosition, PoolIndexShape, PoolLeafLayout, Validation,
+};
 use nearfield_pool::{PoolError, PoolIndexClient};
 use nearfield_pool_rivals::rolex::{
     Rolex, RolexComputeNode, RolexLeafKind, RolexLeafLayout, RolexOptions,
 };
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Distance of the loaded keys, which are its multiples.
@@ -54,6 +57,14 @@ pub fn tables(
         leaves: RolexLeafKind::Hopscotch { vacancy_piggyback },
         error: 1,
         ..RolexOptions::default()
+    }
+}
+
+/// Returns hash tables of which single entries are read speculatively.
+pub fn speculating(value_bytes: usize) -> RolexOptions {
+    RolexOptions {
+        hotspot_bytes: 1 << 12,
+        ..tables(value_bytes, true, LeafMetadataPosition::Replicated)
     }
 }
 
@@ -111,21 +122,39 @@ enum RolexEndpointFault {
     SynonymLast,
     /// A reader does not detect that a leaf was written during its read.
     Blind,
+    /// An entry that is read alone is as in its first read.
+    StaleEntries,
 }
 
 struct RolexInterference {
     wrong: RolexEndpointFault,
     planted: FaultInterference,
     leaves: RolexLeafLayout,
+    /// The lengths of reads of single entries in hash tables.
+    entry_lengths: Vec<usize>,
+    /// The first reads of single entries.
+    entries: RefCell<HashMap<GlobalAddress, Vec<u8>>>,
 }
 
 impl RolexInterference {
     fn new(wrong: RolexEndpointFault, options: &RolexOptions) -> RolexInterference {
         let fault = match wrong {
             RolexEndpointFault::Fault(fault) => fault,
-            RolexEndpointFault::SynonymLast | RolexEndpointFault::Blind => SimEndpointFault::None,
+            RolexEndpointFault::SynonymLast
+            | RolexEndpointFault::Blind
+            | RolexEndpointFault::StaleEntries => SimEndpointFault::None,
         };
+        let shape = PoolIndexShape {
+            validation: Validation::Fences,
+            ..*options.geometry.shape()
+        };
+        let layout = PoolLeafLayout::new(Geometry::new(shape).expect("sizes"));
+        let slots = 0..shape.leaf_span;
         RolexInterference {
+            entry_lengths: slots
+                .map(|slot| layout.single_entry(slot).wire_bytes())
+                .collect(),
+            entries: RefCell::default(),
             wrong,
             planted: FaultInterference::new(fault),
             leaves: RolexLeafLayout::new(options.geometry),
@@ -160,6 +189,17 @@ impl Interference for RolexInterference {
             endpoint.post(&mut verbs[1..2]).await?;
         }
         self.planted.post(endpoint, verbs).await?;
+        if self.wrong == RolexEndpointFault::StaleEntries {
+            for verb in &mut *verbs {
+                if let FabricVerb::Read { from, into } = verb
+                    && self.entry_lengths.contains(&into.len())
+                {
+                    let mut entries = self.entries.borrow_mut();
+                    let first = entries.entry(*from).or_insert_with(|| into.to_vec());
+                    into.copy_from_slice(first);
+                }
+            }
+        }
         if self.wrong == RolexEndpointFault::Blind {
             for verb in verbs {
                 if let FabricVerb::Read { into, .. } = verb {
@@ -291,6 +331,8 @@ fn operations_on_hash_tables_are_linearizable() {
         tables(8, true, LeafMetadataPosition::Single),
         tables(8, true, LeafMetadataPosition::Replicated),
         tables(96, true, LeafMetadataPosition::Replicated),
+        speculating(8),
+        speculating(96),
     ];
     for options in steps {
         for (keys, plan) in [
@@ -346,6 +388,23 @@ fn faults_are_found() {
             assert!(failure.is_some(), "{wrong:?}, {leaves:?}");
         }
     }
+}
+
+/// A guess must read the entry as it is: the checks above find one that does not.
+#[test]
+fn faults_of_guesses_are_found() {
+    let plan = RemoteRunPlan {
+        keys: 3,
+        updating: 0.3,
+        ..RemoteRunPlan::default()
+    };
+    let system = RolexIndexFactory {
+        wrong: RolexEndpointFault::StaleEntries,
+        options: speculating(96),
+        ..RolexIndexFactory::new(RolexTestKeys::Inserted, &plan)
+    };
+    let failure = (0..500).find_map(|seed| run(seed, &plan, &system).err());
+    assert!(failure.is_some());
 }
 
 #[test]

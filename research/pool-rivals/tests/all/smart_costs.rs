@@ -8,7 +8,7 @@ use nearfield_hardware::network::NetworkPreset;
 use nearfield_pool::PoolIndexClient;
 use nearfield_pool_rivals::smart::{
     ALIGNMENT, HEADER_OFFSET, NODE_BYTES, NodeType, Smart, SmartComputeNode, SmartLeafLayout,
-    SmartOptions, SmartScanGuarantee, UNLIMITED, slot_offset,
+    SmartOptions, SmartScanGuarantee, SmartUpdate, UNLIMITED, slot_offset,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -171,6 +171,40 @@ fn updates_and_removals_cost_what_is_published() {
         // The slot is reused.
         assert_eq!(tree.insert(&key(&[2]), &[7; 8]).await, Ok(None));
         assert_eq!(taken(tree), (2, 0, 34, 1));
+    });
+}
+
+/// A copy costs as many round trips as an update in place, and a swap more: that of the successor.
+#[test]
+fn copies_cost_a_swap_more() {
+    let options = SmartOptions {
+        update: SmartUpdate::Copy,
+        ..SmartOptions::default()
+    };
+    run(1, &options, async |trees| {
+        let [mine, theirs, _] = &trees[..] else {
+            panic!("three")
+        };
+        three_keys(mine).await;
+        assert_eq!(mine.get(&key(&[2])).await, Ok(Some(vec![2; 8])));
+        assert_eq!(taken(mine), (1, 48, 0, 0));
+        assert_eq!(theirs.get(&key(&[2])).await, Ok(Some(vec![2; 8])));
+        theirs.endpoint().take();
+        assert_eq!(mine.update(&key(&[2]), &[5; 8]).await, Ok(Some(vec![2; 8])));
+        assert_eq!(taken(mine), (3, 48, 48, 2));
+        assert_eq!(mine.insert(&key(&[2]), &[6; 8]).await, Ok(Some(vec![5; 8])));
+        assert_eq!(taken(mine), (3, 48, 48, 2));
+        // The cached slot is out of date: it reads the leaf, the slot, the other leaf.
+        assert_eq!(theirs.get(&key(&[2])).await, Ok(Some(vec![6; 8])));
+        assert_eq!(taken(theirs), (3, 48 + 8 + 48, 0, 0));
+        assert_eq!(theirs.get(&key(&[2])).await, Ok(Some(vec![6; 8])));
+        assert_eq!(taken(theirs), (1, 48, 0, 0));
+        assert_eq!(mine.remove(&key(&[2])).await, Ok(Some(vec![6; 8])));
+        assert_eq!(taken(mine), (3, 48, 0, 2));
+        assert_eq!(theirs.get(&key(&[2])).await, Ok(None));
+        assert_eq!(taken(theirs), (2, 48 + 8, 0, 0));
+        assert_eq!(mine.insert(&key(&[2]), &[7; 8]).await, Ok(None));
+        assert_eq!(taken(mine), (2, 0, 48, 1));
     });
 }
 

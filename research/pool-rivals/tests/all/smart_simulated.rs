@@ -6,7 +6,9 @@ use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
 use nearfield_fabric::{Endpoint, NodeId};
 use nearfield_fabric_testkit::{FaultySimEndpoint, INDEX_ROOT, RemoteRunPlan, check, run};
 use nearfield_pool::{PoolError, PoolIndexClient};
-use nearfield_pool_rivals::smart::{Smart, SmartComputeNode, SmartOptions, SmartScanGuarantee};
+use nearfield_pool_rivals::smart::{
+    Smart, SmartComputeNode, SmartOptions, SmartScanGuarantee, SmartUpdate,
+};
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -89,6 +91,71 @@ fn faults_are_found() {
     }
 }
 
+/// Returns trees whose leaves are copied, of several lines each.
+fn copied(keys: SmartTestKeys) -> SmartIndexFactory {
+    let mut trees = SmartIndexFactory::new(keys);
+    trees.options.value_bytes = 200;
+    trees.options.update = SmartUpdate::Copy;
+    trees
+}
+
+#[test]
+fn copies_are_linearizable_while_nodes_grow_and_prefixes_are_split() {
+    for (keys, count) in [
+        (SmartTestKeys::Wide, 24),
+        (SmartTestKeys::Wide, 6),
+        (SmartTestKeys::Deep, 8),
+        (SmartTestKeys::Deep, 3),
+        (SmartTestKeys::Long, 3),
+    ] {
+        let plan = RemoteRunPlan {
+            keys: count,
+            node_bytes: 4 << 20,
+            ..plan()
+        };
+        check(60, &plan, &copied(keys));
+    }
+}
+
+#[test]
+fn copies_are_linearizable_whatever_is_cached() {
+    let plan = RemoteRunPlan { keys: 4, ..plan() };
+    for (cache_bytes, is_shared) in [(0, false), (700, false), (1 << 20, true)] {
+        let mut trees = copied(SmartTestKeys::Deep);
+        trees.options.cache_bytes = cache_bytes;
+        trees.is_shared = is_shared;
+        check(60, &plan, &trees);
+    }
+}
+
+/// A client that dies between the two swaps of a copy blocks no other, which makes the second.
+#[test]
+fn copies_outlive_their_clients() {
+    for (keys, count) in [(SmartTestKeys::Wide, 6), (SmartTestKeys::Deep, 4)] {
+        let plan = RemoteRunPlan {
+            keys: count,
+            dying: 0.4,
+            ..plan()
+        };
+        check(100, &plan, &copied(keys));
+    }
+}
+
+#[test]
+fn faults_of_copies_are_found() {
+    let plan = RemoteRunPlan { keys: 6, ..plan() };
+    for fault in [
+        SmartEndpointFault::NoSuccessors,
+        SmartEndpointFault::NoSwaps,
+        SmartEndpointFault::Forgets,
+    ] {
+        let mut trees = copied(SmartTestKeys::Deep);
+        trees.fault = fault;
+        let failure = (0..500).find_map(|seed| run(seed, &plan, &trees).err());
+        assert!(failure.is_some(), "{fault:?}");
+    }
+}
+
 /// Creates a simulation of two nodes, without faults.
 fn simulation(seed: u64, delivery: Delivery) -> (FabricSimulation, [NodeId; 2]) {
     FabricSimulation::with_nodes(seed, delivery, [64 << 20; 2])
@@ -152,10 +219,12 @@ fn model(
 fn it_holds_what_a_map_holds() {
     seeds::each(12, |seed| {
         for scan in [SmartScanGuarantee::Complete, SmartScanGuarantee::Cached] {
-            for keys in [
-                SmartTestKeys::Wide,
-                SmartTestKeys::Deep,
-                SmartTestKeys::Long,
+            for (keys, update) in [
+                (SmartTestKeys::Wide, SmartUpdate::InPlace),
+                (SmartTestKeys::Deep, SmartUpdate::InPlace),
+                (SmartTestKeys::Long, SmartUpdate::InPlace),
+                (SmartTestKeys::Wide, SmartUpdate::Copy),
+                (SmartTestKeys::Deep, SmartUpdate::Copy),
             ] {
                 let options = SmartOptions {
                     key_bytes: keys.bytes(),
@@ -163,6 +232,7 @@ fn it_holds_what_a_map_holds() {
                     cache_bytes: [0, 3_000, 1 << 20][seed as usize / 3 % 3],
                     chunk_bytes: 1 << 16,
                     scan,
+                    update,
                     ..SmartOptions::default()
                 };
                 model(seed, options, 600, move |number| keys.key(number));
@@ -193,12 +263,13 @@ fn keys_of_all_lengths_are_held() {
 
 /// Checks scans while others insert and remove: they are in order, with all keys that exist the
 /// whole time, and with none that never existed.
-fn scans(seed: u64, scan: SmartScanGuarantee) -> Result<(), String> {
+fn scans(seed: u64, update: SmartUpdate) -> Result<(), String> {
     let (mut simulation, nodes) = simulation(seed, Delivery::Torn);
     let options = SmartOptions {
         cache_bytes: 1 << 20,
         chunk_bytes: 1 << 16,
-        scan,
+        scan: SmartScanGuarantee::Complete,
+        update,
         ..SmartOptions::default()
     };
     let random = &mut SmallRng::seed_from_u64(seed);
@@ -282,8 +353,10 @@ fn scans(seed: u64, scan: SmartScanGuarantee) -> Result<(), String> {
 
 #[test]
 fn scans_are_complete_and_in_order_while_others_write() {
-    let failure = seeds::first_failure(60, |seed| scans(seed, SmartScanGuarantee::Complete));
-    assert_eq!(failure, None);
+    for update in [SmartUpdate::InPlace, SmartUpdate::Copy] {
+        let failure = seeds::first_failure(60, |seed| scans(seed, update));
+        assert_eq!(failure, None);
+    }
 }
 
 /// A scan that trusts its cache finds a leaf that another client put next to a known one only by

@@ -153,7 +153,8 @@ impl FabricSimulation {
         state.clients[place].dies_at_verb = Some(verb);
     }
 
-    /// Makes a node lost from a time on: it does nothing and does not respond.
+    /// Makes a node lost from a time on, or at once if the time has passed. It does nothing then,
+    /// and does not respond.
     pub fn lose_node(&mut self, node: NodeId, from: Duration) {
         self.plan_node(node, from, false, false);
     }
@@ -166,7 +167,10 @@ impl FabricSimulation {
     fn plan_node(&mut self, node: NodeId, from: Duration, up: bool, forgets: bool) {
         let at = VirtualTime::from_nanoseconds(from.as_nanos() as u64);
         let event = SimEvent::Node { node, up, forgets };
-        self.state.borrow_mut().plan(at, event);
+        let mut state = self.state.borrow_mut();
+        // The present itself has passed by up to a nanosecond when it is given as a duration.
+        let at = at.max(state.now);
+        state.plan(at, event);
     }
 
     /// Runs until no event is left. Returns the number of unfinished tasks of living clients: they

@@ -72,6 +72,10 @@
 //! for 200 us at most. An endpoint and its clones stay with their thread; each thread connects by
 //! itself.
 //!
+//! While a node or an endpoint begins or ends, or a connection of one does, all others of the same
+//! process wait: UCX 1.13 confuses the sockets of two threads that open and close some at the same
+//! time.
+//!
 //! # Deaths
 //!
 //! When a node's process ends, the system notifies its clients. All operations in flight end with
@@ -122,6 +126,7 @@ mod node;
 mod post;
 #[expect(unsafe_code, reason = "functions of C are found by name")]
 mod sys;
+mod turns;
 #[expect(unsafe_code, reason = "functions of C are called")]
 mod worker;
 

@@ -7,9 +7,11 @@ use super::batch::UcxVerbMemory;
 use super::error::UcxError;
 use super::library::api;
 use super::sys::{self, Api, EpParams, RequestParams, Status};
+use super::turns::{UcxWorkerTurn, alone};
 use crate::transport::copy;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::event::{PollFd, PollFlags, poll};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::ManuallyDrop;
@@ -30,6 +32,9 @@ pub struct UcxWorker {
     worker: sys::Worker,
     /// The descriptor that becomes readable when there is progress to make, after a request for it.
     event: Option<RawFd>,
+    turn: UcxWorkerTurn,
+    /// True if events were handled that [`progress`](UcxWorker::progress) has not reported.
+    has_advanced: Cell<bool>,
     /// The queues of callbacks. UCX has their address.
     inbox: Box<UcxInbox>,
 }
@@ -86,25 +91,17 @@ impl UcxWorker {
     /// `Library`, `Old`, `Refused`.
     pub fn new() -> Result<Rc<UcxWorker>, UcxError> {
         let api = api()?;
-        let context = new_context(api)?;
+        let turn = UcxWorkerTurn::default();
         let inbox = Box::new(UcxInbox::default());
-        let mut worker = null_mut();
-        // SAFETY: all zeros is a value of every field.
-        let mut params: sys::WorkerParams = unsafe { std::mem::zeroed() };
-        params.field_mask = sys::WorkerParams::THREAD_MODE;
-        params.thread_mode = sys::WorkerParams::SINGLE;
-        // SAFETY: the context lives, the parameters are as their mask says.
-        let made = unsafe { (api.worker_create)(context, &params, &mut worker) };
-        if let Err(error) = check(api, "create a worker", made) {
-            // SAFETY: nothing uses the context.
-            unsafe { (api.cleanup)(context) };
-            return Err(error);
-        }
+        let (context, worker) =
+            alone(|turns| new_worker(api).inspect(|_| turns.push(Arc::clone(&turn))))?;
         let mut created = UcxWorker {
             api,
             context,
             worker,
             event: None,
+            turn,
+            has_advanced: Cell::new(false),
             inbox,
         };
         let handler = sys::OnMessageParams {
@@ -131,13 +128,37 @@ impl UcxWorker {
 
     /// Handles all current events. Returns true if there was one.
     pub fn progress(&self) -> bool {
+        let turn = self.turn.lock();
+        let advances = self.advance();
+        drop(turn);
+        self.has_advanced.take() || advances
+    }
+
+    /// Handles all current events. The caller holds the worker's turn.
+    fn advance(&self) -> bool {
         // SAFETY: the worker lives, and its callbacks do not call this: they only write to the
         // inbox and to flags.
         unsafe { (self.api.worker_progress)(self.worker) != 0 }
     }
 
+    /// Makes a call of UCX that may open or close sockets. See the [module](super::turns).
+    fn alone<T>(&self, call: impl FnOnce() -> T) -> T {
+        alone(|_| {
+            let result = call();
+            // Handles events of closed sockets before other workers open sockets of the same
+            // numbers.
+            if self.advance() {
+                self.has_advanced.set(true);
+            }
+            result
+        })
+    }
+
     /// Sleeps until there is an event to handle, but not longer than `time`.
     pub fn wait(&self, time: Duration) {
+        if self.has_advanced.get() {
+            return;
+        }
         let Some(event) = self.event else {
             std::thread::sleep(time.min(Duration::from_micros(100)));
             return;
@@ -185,11 +206,30 @@ impl Drop for UcxWorker {
     fn drop(&mut self) {
         // SAFETY: connections, listeners, memories and transfers hold the worker, so there are
         // none; the inbox is dropped after this.
-        unsafe {
+        alone(|turns| unsafe {
             (self.api.worker_destroy)(self.worker);
             (self.api.cleanup)(self.context);
-        }
+            turns.retain(|turn| !Arc::ptr_eq(turn, &self.turn));
+        });
     }
+}
+
+/// Creates a worker in a context of its own.
+fn new_worker(api: &Api) -> Result<(sys::Context, sys::Worker), UcxError> {
+    let context = new_context(api)?;
+    let mut worker = null_mut();
+    // SAFETY: all zeros is a value of every field.
+    let mut params: sys::WorkerParams = unsafe { std::mem::zeroed() };
+    params.field_mask = sys::WorkerParams::THREAD_MODE;
+    params.thread_mode = sys::WorkerParams::SINGLE;
+    // SAFETY: the context lives, the parameters are as their mask says.
+    let made = unsafe { (api.worker_create)(context, &params, &mut worker) };
+    if let Err(error) = check(api, "create a worker", made) {
+        // SAFETY: nothing uses the context.
+        unsafe { (api.cleanup)(context) };
+        return Err(error);
+    }
+    Ok((context, worker))
 }
 
 fn new_context(api: &Api) -> Result<sys::Context, UcxError> {
@@ -367,7 +407,9 @@ impl UcxListener {
         let mut listener = null_mut();
         // SAFETY: the worker lives; the inbox that the handler gets lives longer than the listener,
         // which holds the worker; the address lives during the call.
-        let made = unsafe { (worker.api.listener_create)(worker.worker, &params, &mut listener) };
+        let made = worker.alone(|| unsafe {
+            (worker.api.listener_create)(worker.worker, &params, &mut listener)
+        });
         check(worker.api, &format!("listen at {address}"), made)?;
         let worker = Rc::clone(worker);
         Ok(UcxListener { worker, listener })
@@ -389,8 +431,9 @@ impl UcxListener {
 
 impl Drop for UcxListener {
     fn drop(&mut self) {
+        let destroy = self.worker.api.listener_destroy;
         // SAFETY: the listener lives until here.
-        unsafe { (self.worker.api.listener_destroy)(self.listener) };
+        self.worker.alone(|| unsafe { destroy(self.listener) });
     }
 }
 
@@ -547,9 +590,10 @@ impl UcxConnection {
         params.argument = Arc::as_ptr(&lost).cast_mut().cast();
         complete(&mut params);
         let mut ep = null_mut();
+        let create = worker.api.ep_create;
         // SAFETY: the worker lives; the parameters fit their mask, and the objects that they point
         // to live during the call, the flag until the connection is closed.
-        let made = unsafe { (worker.api.ep_create)(worker.worker, &params, &mut ep) };
+        let made = worker.alone(|| unsafe { create(worker.worker, &params, &mut ep) });
         check(worker.api, action, made)?;
         let worker = Rc::clone(worker);
         Ok(UcxConnection { worker, ep, lost })
@@ -687,7 +731,7 @@ fn close(worker: &Rc<UcxWorker>, ep: sys::Ep, lost: Arc<AtomicBool>, force: bool
         params.flags = RequestParams::FORCE;
     }
     // SAFETY: the connection lives, and is not used after this.
-    let pointer = unsafe { (worker.api.ep_close)(ep, &params) };
+    let pointer = worker.alone(|| unsafe { (worker.api.ep_close)(ep, &params) });
     Transfer::new(worker, UcxTransferPayload::Flag(lost), pointer)
 }
 

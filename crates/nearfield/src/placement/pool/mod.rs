@@ -9,7 +9,9 @@ mod transport;
 use super::by_batch::scan_by_batch;
 use super::{Bounds, MapPlacement, fallible_reads, sealed};
 use crate::form::MapForm;
-use nearfield_core::{Batch, OperationError, OrderedIndex, ScanDirection};
+use nearfield_core::{
+    Batch, ComparisonResult, OperationError, OrderedIndex, PointResult, ScanDirection,
+};
 use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress};
 use nearfield_fabric::{Endpoint, NodeId};
 use nearfield_pool::chime::LeafReads;
@@ -303,15 +305,11 @@ impl<F: MapForm> OrderedIndex<F> for PoolMapIndex<F> {
         self.store.len()
     }
 
-    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn get(&self, key: F::Key<'_>) -> PointResult<F> {
         self.store.get(key)
     }
 
-    fn insert(
-        &self,
-        key: F::Key<'_>,
-        value: F::Value<'_>,
-    ) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> PointResult<F> {
         self.store.insert(key, value)
     }
 
@@ -320,19 +318,15 @@ impl<F: MapForm> OrderedIndex<F> for PoolMapIndex<F> {
         key: F::Key<'_>,
         previous: Option<F::Value<'_>>,
         value: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
+    ) -> ComparisonResult<F> {
         self.store.update(key, previous, value)
     }
 
-    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn remove(&self, key: F::Key<'_>) -> PointResult<F> {
         self.store.remove(key)
     }
 
-    fn remove_if(
-        &self,
-        key: F::Key<'_>,
-        expected: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
+    fn remove_if(&self, key: F::Key<'_>, expected: F::Value<'_>) -> ComparisonResult<F> {
         self.store.remove_if(key, expected)
     }
 }
@@ -344,10 +338,7 @@ impl<F: MapForm> MapPlacement<F> for PoolPlacement {
     type Value<'m> = F::OwnedValue;
     type Index = PoolMapIndex<F>;
 
-    fn get(
-        index: &PoolMapIndex<F>,
-        key: F::Key<'_>,
-    ) -> Result<Option<F::OwnedValue>, OperationError> {
+    fn get(index: &PoolMapIndex<F>, key: F::Key<'_>) -> PointResult<F> {
         OrderedIndex::get(index, key)
     }
 

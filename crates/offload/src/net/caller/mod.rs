@@ -7,8 +7,8 @@ use crate::node::Tenant;
 use crate::program::TraversalProgram;
 use crate::traversal::{TraversalOutcome, TraversalQuery, TraversalStatus};
 use crate::wire::{
-    AnswerFragment, AnswerObject, AnswerParts, AnswerProgress, AuthenticationKey, OffloadMessage,
-    OffloadMessageKind, ProcessAddress,
+    AuthenticationKey, MessageFragment, MessageParts, OBJECT_BYTES_MAX, OffloadMessage,
+    OffloadMessageKind, PartsProgress, ProcessAddress, RequestObject,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,6 +35,9 @@ pub struct CallerSettings {
     /// True if a traversal that leaves a memory node returns to the caller, which sends it on. It
     /// saves nothing; pulse's paper compares with it (`pulse-acc`).
     pub returns_to_caller: bool,
+    /// Largest length of a datagram of a request with an object, which is sent in several if it is
+    /// longer. The usual length is what Ethernet carries without fragments of IP.
+    pub datagram_bytes: usize,
     /// The shortest time after which a request is repeated.
     pub wait_min: Duration,
     /// The longest time after which a request is repeated.
@@ -59,6 +62,7 @@ impl CallerSettings {
             first: 0,
             map_epoch: 0,
             returns_to_caller: false,
+            datagram_bytes: 1472,
             wait_min: Duration::from_millis(5),
             wait_max: Duration::from_secs(1),
             patience: Duration::from_secs(10),
@@ -145,8 +149,8 @@ struct PendingQuery {
     /// True if the request was refused for now since it was sent last.
     was_refused: bool,
     last: Option<TraversalStatus>,
-    /// The parts of replies with an object.
-    parts: AnswerParts,
+    /// The parts of replies with an object, and of a request that was returned.
+    parts: MessageParts,
 }
 
 impl PendingQuery {
@@ -174,6 +178,8 @@ impl PendingQuery {
             status: TraversalStatus::Done,
             hops: 0,
             map_epoch,
+            // Responses do not have it.
+            carried: std::mem::take(&mut self.request.carried),
             body,
             ..message
         };
@@ -219,14 +225,12 @@ impl QueryCaller {
         iterations: u64,
         out: &mut Vec<OutgoingDatagram>,
     ) -> u64 {
-        self.ask_for(now, query, iterations, None, out)
+        self.ask_for(now, query, iterations, (None, &[]), out)
     }
 
     /// Sends a query as [`ask`](QueryCaller::ask) does. The answer has an object, too: at most
     /// [`OBJECT_BYTES_MAX`] bytes, whose address and length are in two words of the scratchpad when
     /// the program has ended. `words` are their numbers.
-    ///
-    /// [`OBJECT_BYTES_MAX`]: crate::wire::OBJECT_BYTES_MAX
     pub fn ask_with_object(
         &mut self,
         now: Duration,
@@ -236,12 +240,37 @@ impl QueryCaller {
         out: &mut Vec<OutgoingDatagram>,
     ) -> u64 {
         let [address, length] = words;
-        let object = AnswerObject {
+        let object = RequestObject {
             address,
             length,
             is_next: false,
         };
-        self.ask_for(now, query, iterations, Some(object), out)
+        self.ask_for(now, query, iterations, (Some(object), &[]), out)
+    }
+
+    /// Sends a query as [`ask`](QueryCaller::ask) does, with an object that is stored when the
+    /// program has ended: at the address in the word `word` of the scratchpad, or nowhere if that
+    /// is zero. The object is stored once, or not at all if the outcome has a status of an error.
+    ///
+    /// Returns `None`, and sends nothing, if the object is empty or has more than
+    /// [`OBJECT_BYTES_MAX`] bytes.
+    pub fn ask_storing(
+        &mut self,
+        now: Duration,
+        query: &TraversalQuery,
+        iterations: u64,
+        (word, object): (u8, &[u8]),
+        out: &mut Vec<OutgoingDatagram>,
+    ) -> Option<u64> {
+        if object.is_empty() || object.len() > OBJECT_BYTES_MAX {
+            return None;
+        }
+        let place = RequestObject {
+            address: word,
+            length: 0,
+            is_next: false,
+        };
+        Some(self.ask_for(now, query, iterations, (Some(place), object), out))
     }
 
     fn ask_for(
@@ -249,7 +278,7 @@ impl QueryCaller {
         now: Duration,
         query: &TraversalQuery,
         iterations: u64,
-        object: Option<AnswerObject>,
+        (object, carried): (Option<RequestObject>, &[u8]),
         out: &mut Vec<OutgoingDatagram>,
     ) -> u64 {
         let counter = self.next;
@@ -273,6 +302,7 @@ impl QueryCaller {
             left: iterations,
             program: query.program.hash(),
             scratchpad: query.scratchpad.clone(),
+            carried: carried.to_vec(),
             body: Vec::new(),
         };
         let call = PendingQuery {
@@ -285,7 +315,7 @@ impl QueryCaller {
             hops_were_reset: false,
             was_refused: false,
             last: None,
-            parts: AnswerParts::default(),
+            parts: MessageParts::default(),
         };
         debug_assert!(
             self.calls
@@ -305,7 +335,7 @@ impl QueryCaller {
         datagram: &[u8],
         out: &mut Vec<OutgoingDatagram>,
     ) -> Option<QueryCompletion> {
-        if AnswerFragment::is_one(datagram) {
+        if MessageFragment::is_one(datagram) {
             let answer = self.join(datagram)?;
             return self.read(now, answer, out);
         }
@@ -320,12 +350,13 @@ impl QueryCaller {
         self.read(now, message, out)
     }
 
-    /// Adds a part of an answer. Returns the answer if it is complete.
+    /// Adds a part of an answer, or of a request that the switch returned. Returns the message if
+    /// it is complete.
     fn join(&mut self, datagram: &[u8]) -> Option<OffloadMessage> {
         let CallerSettings {
             place, tenant, key, ..
         } = self.settings;
-        let decoded = AnswerFragment::decode(datagram, |other| (other == tenant).then_some(key));
+        let decoded = MessageFragment::decode(datagram, |other| (other == tenant).then_some(key));
         let Some(part) = decoded.ok().filter(|part| part.caller == place) else {
             self.counters.foreign += 1;
             return None;
@@ -336,17 +367,17 @@ impl QueryCaller {
         };
         self.counters.parts += 1;
         let bytes = match call.parts.add(&part) {
-            AnswerProgress::Known => {
+            PartsProgress::Known => {
                 self.counters.late += 1;
                 return None;
             }
-            AnswerProgress::Added => return None,
-            AnswerProgress::Whole(bytes) => bytes,
+            PartsProgress::Added => return None,
+            PartsProgress::Whole(bytes) => bytes,
         };
         // The parts had the tenant's tags, but a node may have put another message into them.
         let answer = OffloadMessage::decode_joined(&bytes).ok().filter(|answer| {
             let names = (answer.caller, answer.tenant, answer.counter);
-            answer.kind == OffloadMessageKind::Response && names == (place, tenant, part.counter)
+            answer.kind == part.kind && names == (place, tenant, part.counter)
         });
         if answer.is_none() {
             self.counters.foreign += 1;
@@ -472,15 +503,26 @@ impl QueryCaller {
         };
         // Nodes refuse requests below the bound as outdated.
         debug_assert!(settled <= counter);
-        call.request.settled = settled;
+        // A repeat of a request with an object has the same bytes, so that a node can join parts of
+        // both. With an earlier bound, a node only remembers for longer.
+        if call.repeats == 0 || call.request.carried.is_empty() {
+            call.request.settled = settled;
+        }
         call.sent = now;
         call.was_refused = false;
         call.due = now.saturating_add(self.timer.wait(call.repeats));
-        self.counters.sent += 1;
-        out.push(OutgoingDatagram {
-            to: self.settings.switch,
-            datagram: call.request.encode(&self.settings.key),
-        });
+        let (to, key) = (self.settings.switch, &self.settings.key);
+        if call.request.carried.is_empty() {
+            self.counters.sent += 1;
+            let datagram = call.request.encode(key);
+            out.push(OutgoingDatagram { to, datagram });
+            return;
+        }
+        let datagram_bytes = self.settings.datagram_bytes;
+        for datagram in call.request.encode_in_parts(key, datagram_bytes) {
+            self.counters.sent += 1;
+            out.push(OutgoingDatagram { to, datagram });
+        }
     }
 }
 

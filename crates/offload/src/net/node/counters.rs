@@ -14,6 +14,8 @@ pub struct NodeCounters {
     pub foreign: u64,
     /// Number of these that are responses or announcements, which a node does not read.
     pub unexpected: u64,
+    /// Number of these that are parts of requests.
+    pub parts: u64,
     /// Number of these that request work in progress.
     pub under_way: u64,
     /// Number of these that request work which is done, so that its message was sent again.
@@ -43,6 +45,7 @@ impl NodeCounters {
         self.malformed += other.malformed;
         self.foreign += other.foreign;
         self.unexpected += other.unexpected;
+        self.parts += other.parts;
         self.under_way += other.under_way;
         self.repeated += other.repeated;
         self.works += other.works;

@@ -1,6 +1,7 @@
 //! A memory node, which runs the traversals of requests and sends their results.
 
 mod counters;
+mod partial;
 mod programs;
 mod replies;
 
@@ -13,10 +14,11 @@ use crate::node::{InterleavedTraversals, LocalMemory, SLOTS, Tenant, TraversalEn
 use crate::program::TraversalProgram;
 use crate::traversal::{AccessError, ProgramEngine, TraversalMemory, TraversalStatus};
 use crate::wire::{
-    AnswerObject, AuthenticationKey, MessageError, OBJECT_BYTES_MAX, OffloadMessage,
-    OffloadMessageKind, ProcessAddress,
+    AuthenticationKey, MessageError, MessageFragment, OBJECT_BYTES_MAX, OffloadMessage,
+    OffloadMessageKind, ProcessAddress, RequestObject,
 };
 use parking_lot::FairMutex;
+use partial::PartialRequests;
 use programs::ProgramCache;
 use replies::{ReplyProgress, SentReplies};
 use std::collections::VecDeque;
@@ -43,7 +45,7 @@ pub struct NodeSettings {
     /// After a loss, the request is repeated from there: of a hundred hops with 1 % loss each, few
     /// runs reach the end.
     pub hops_max: u8,
-    /// Largest length of a datagram of an answer with an object, which is sent in several if it is
+    /// Largest length of a datagram of a message with an object, which is sent in several if it is
     /// longer. The default is what Ethernet carries without fragments of IP.
     pub datagram_bytes: usize,
     /// The function that creates the engine of a program.
@@ -80,6 +82,7 @@ pub struct OffloadNode<'m> {
     waiting: VecDeque<(ProgramEngine, NodeRequest)>,
     programs: ProgramCache,
     replies: SentReplies,
+    partial: PartialRequests,
     counters: NodeCounters,
     turn: Option<&'m FairMutex<()>>,
 }
@@ -98,7 +101,8 @@ struct EndedRequest {
     address: u64,
     scratchpad: Vec<u8>,
     iterations: u64,
-    /// The address of the object that the answer must carry, and the bytes that were read there.
+    /// The address of the object, and the bytes that were read there. There are none if the object
+    /// of the request was stored there.
     object: Option<(u64, Result<Vec<u8>, AccessError>)>,
 }
 
@@ -127,6 +131,7 @@ impl<'m> OffloadNode<'m> {
             waiting: VecDeque::new(),
             programs: ProgramCache::new(settings.engine, settings.translation_budget),
             replies: SentReplies::default(),
+            partial: PartialRequests::default(),
             counters: NodeCounters::default(),
             turn: None,
         }
@@ -205,12 +210,19 @@ impl<'m> OffloadNode<'m> {
     ) {
         self.counters.received += 1;
         let mut key = None;
-        let decoded = OffloadMessage::decode(datagram, |tenant| {
-            key = self.keys.get(tenant);
-            key
-        });
+        let decoded = match MessageFragment::is_one(datagram) {
+            true => self.join(now, from, datagram, &mut key, out),
+            false => {
+                let decoded = OffloadMessage::decode(datagram, |tenant| {
+                    key = self.keys.get(tenant);
+                    key
+                });
+                decoded.map(Some)
+            }
+        };
         let (request, key) = match (decoded, key) {
-            (Ok(request), Some(key)) => (request, key),
+            (Ok(Some(request)), Some(key)) => (request, key),
+            (Ok(None), _) => return,
             (Err(MessageError::Tag { .. }), _) => return self.counters.foreign += 1,
             _ => return self.counters.malformed += 1,
         };
@@ -224,6 +236,65 @@ impl<'m> OffloadNode<'m> {
             let datagram = answer.encode(&key);
             out.push(OutgoingDatagram { to: from, datagram });
         }
+    }
+
+    /// Adds a part of a request. Returns the request if it is complete. `key` becomes the key of
+    /// its tenant. If the work is done, the message that was sent after it is sent again.
+    fn join(
+        &mut self,
+        now: Duration,
+        from: ProcessAddress,
+        datagram: &[u8],
+        key: &mut Option<AuthenticationKey>,
+        out: &mut Vec<OutgoingDatagram>,
+    ) -> Result<Option<OffloadMessage>, MessageError> {
+        let part = MessageFragment::decode(datagram, |tenant| {
+            *key = self.keys.get(tenant);
+            *key
+        })?;
+        if part.kind != OffloadMessageKind::Request {
+            self.counters.unexpected += 1;
+            return Ok(None);
+        }
+        self.counters.parts += 1;
+        // The repeat may have lost parts. Its first one is enough for the message, and the others
+        // take no room.
+        let is_first = part.position == 0;
+        match self.replies.find_part(now, &part) {
+            ReplyProgress::New => {}
+            ReplyProgress::Done(datagram) if is_first => {
+                self.counters.repeated += 1;
+                let datagram = datagram.to_vec();
+                out.push(OutgoingDatagram { to: from, datagram });
+                return Ok(None);
+            }
+            ReplyProgress::DoneInParts(parts) if is_first => {
+                self.counters.repeated += 1;
+                out.extend(parts.iter().map(|part| OutgoingDatagram {
+                    to: from,
+                    datagram: part.clone(),
+                }));
+                return Ok(None);
+            }
+            ReplyProgress::Done(_)
+            | ReplyProgress::DoneInParts(_)
+            | ReplyProgress::UnderWay
+            | ReplyProgress::Outdated => return Ok(None),
+        }
+        let Some(bytes) = self.partial.add(&part) else {
+            return Ok(None);
+        };
+        let request = OffloadMessage::decode_joined(&bytes)?;
+        // The parts had the tenant's tags, but a caller may have put another request into them.
+        let names = (request.caller, request.tenant, request.counter);
+        let is_named = names == (part.caller, part.tenant, part.counter);
+        if !is_named || (request.visit, request.address) != (part.visit, part.address) {
+            self.counters.malformed += 1;
+            return Ok(None);
+        }
+        // All parts took the same way, unless the switch's map has changed meanwhile.
+        let hops = part.hops;
+        Ok(Some(OffloadMessage { hops, ..request }))
     }
 
     /// Queues a request, repeats the message that was sent after it, or refuses it.
@@ -278,7 +349,10 @@ impl<'m> OffloadNode<'m> {
             return Err((request, TraversalStatus::Busy));
         }
         if request.object.is_some_and(|object| object.is_next) {
-            let sent = self.send_object(from, &request, &key, out);
+            let sent = match request.carried.is_empty() {
+                true => self.send_object(from, &request, &key, out),
+                false => self.store_object(now, from, &request, &key, out),
+            };
             return sent.map_err(|status| (request, status));
         }
         let (tenant, hash) = (request.tenant, request.program);
@@ -286,7 +360,7 @@ impl<'m> OffloadNode<'m> {
             Ok(engine) => engine.clone(),
             Err(status) => return Err((request, status)),
         };
-        let changes_memory = engine.program().changes_memory();
+        let changes_memory = engine.program().changes_memory() || !request.carried.is_empty();
         // Work that only reads may be repeated, so it takes no room among the replies.
         if changes_memory && !self.replies.begin(now, &request) {
             return Err((request, TraversalStatus::Busy));
@@ -337,13 +411,11 @@ impl<'m> OffloadNode<'m> {
                     iterations,
                 } = end;
                 let work: NodeRequest = tag;
-                // The object is read in the turn in which its program has ended.
-                let object = match (status, work.request.object) {
-                    (TraversalStatus::Done, Some(object)) => object.of(scratchpad),
+                // The object is accessed in the turn in which its program has ended.
+                let object = match status {
+                    TraversalStatus::Done => access_object(memory, &work.request, scratchpad),
                     _ => None,
                 };
-                let object = object
-                    .map(|(at, bytes)| (at, load_object(memory, work.request.tenant, at, bytes)));
                 ended.push(EndedRequest {
                     work,
                     status,
@@ -389,7 +461,7 @@ impl<'m> OffloadNode<'m> {
             // The rest of the work is the object. If it is at another node, the request goes there.
             Some((at, Err(error))) => {
                 (status, address) = (error.into(), at);
-                let next = |object| AnswerObject {
+                let next = |object| RequestObject {
                     is_next: true,
                     ..object
                 };
@@ -412,9 +484,17 @@ impl<'m> OffloadNode<'m> {
             OffloadMessageKind::Request => self.counters.passed_on += 1,
             OffloadMessageKind::Response => self.counters.count(status),
         }
-        let message = self.message(&request, kind, status, (address, scratchpad));
-        if !body.is_empty() {
-            let parts = self.in_parts(message, body, &key);
+        let carried = std::mem::take(&mut request.carried);
+        let mut message = self.message(&request, kind, status, (address, scratchpad));
+        if kind == OffloadMessageKind::Request {
+            // Nothing has stored it so far.
+            message.carried = carried;
+        }
+        if !body.is_empty() || !message.carried.is_empty() {
+            let parts = match body.is_empty() {
+                true => message.encode_in_parts(&key, self.settings.datagram_bytes),
+                false => self.in_parts(message, body, &key),
+            };
             if changes_memory {
                 self.replies.end_in_parts(&request, visit, &parts);
             }
@@ -461,6 +541,44 @@ impl<'m> OffloadNode<'m> {
         Ok(())
     }
 
+    /// Stores the object of a request, whose program has ended at another node. The node keeps the
+    /// reply, so that a delayed repeat of the request does not replace what others store later.
+    fn store_object(
+        &mut self,
+        now: Duration,
+        from: ProcessAddress,
+        request: &OffloadMessage,
+        key: &AuthenticationKey,
+        out: &mut Vec<OutgoingDatagram>,
+    ) -> Result<(), TraversalStatus> {
+        let object = request.object;
+        let place = object.and_then(|object| object.address_in(&request.scratchpad));
+        let memory = self.memory.of(request.tenant);
+        if let Some(at) = place {
+            // A refused request leaves no reply behind.
+            memory.check_store(at, request.carried.len())?;
+        }
+        if !self.replies.begin(now, request) {
+            return Err(TraversalStatus::Busy);
+        }
+        if let Some(at) = place {
+            // Others that access the memory wait, as in a turn.
+            let turn = self.turn.map(FairMutex::lock);
+            let stored = memory.store(at, &request.carried);
+            drop(turn);
+            debug_assert!(stored.is_ok(), "the store was checked");
+        }
+        self.counters.works += 1;
+        self.counters.count(TraversalStatus::Done);
+        let state = (request.address, request.scratchpad.clone());
+        let kind = OffloadMessageKind::Response;
+        let message = self.message(request, kind, TraversalStatus::Done, state);
+        let datagram = message.encode(key);
+        self.replies.end(request, request.visit, &datagram);
+        out.push(OutgoingDatagram { to: from, datagram });
+        Ok(())
+    }
+
     /// Encodes a response with an object.
     fn in_parts(
         &self,
@@ -498,9 +616,27 @@ impl<'m> OffloadNode<'m> {
             scratchpad,
             // The next node may know the program. If it does not, it asks the caller.
             body: Vec::new(),
+            carried: Vec::new(),
             ..request.clone()
         }
     }
+}
+
+/// Reads the object to which a program has led, or stores the object of its request there. Returns
+/// its address, and the bytes that were read; `None` if there is no object.
+fn access_object(
+    memory: &LocalMemory<'_>,
+    request: &OffloadMessage,
+    scratchpad: &[u8],
+) -> Option<(u64, Result<Vec<u8>, AccessError>)> {
+    let (object, tenant) = (request.object?, request.tenant);
+    if request.carried.is_empty() {
+        let (at, bytes) = object.of(scratchpad)?;
+        return Some((at, load_object(memory, tenant, at, bytes)));
+    }
+    let at = object.address_in(scratchpad)?;
+    let stored = memory.of(tenant).store(at, &request.carried);
+    Some((at, stored.map(|()| Vec::new())))
 }
 
 /// Reads an object on behalf of a tenant.

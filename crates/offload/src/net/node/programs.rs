@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of programs that a node keeps for each tenant. The structures of this crate have ten.
+/// Number of programs that a node keeps for each tenant. The structures of this crate have eleven.
 const PROGRAMS_MAX: usize = 64;
 
 /// Programs by tenant and hash: no tenant can evict another's.

@@ -2,7 +2,7 @@
 //! repeated request does not store again.
 
 use crate::node::Tenant;
-use crate::wire::{OBJECT_BYTES_MAX, OffloadMessage, ProcessAddress};
+use crate::wire::{MessageFragment, OBJECT_BYTES_MAX, OffloadMessage, ProcessAddress};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
@@ -102,18 +102,19 @@ impl SentReplies {
             }
             caller.works = kept;
         }
-        if request.counter < caller.settled {
-            return ReplyProgress::Outdated;
-        }
-        match caller.works.get(&request.counter) {
-            Some(work) if request.visit <= work.visit => match &work.sent {
-                Some(SentReply::Whole(datagram)) => ReplyProgress::Done(datagram),
-                Some(SentReply::Parts(parts)) => ReplyProgress::DoneInParts(parts),
-                // The reply is on its way as soon as the work is done, so the repeat needs none.
-                None => ReplyProgress::UnderWay,
-            },
-            _ => ReplyProgress::New,
-        }
+        caller.progress(request.counter, request.visit)
+    }
+
+    /// Looks up the work of a request of which a part has arrived.
+    pub fn find_part(&mut self, now: Duration, part: &MessageFragment) -> ReplyProgress<'_> {
+        let Some(callers) = self.tenants.get_mut(&part.tenant) else {
+            return ReplyProgress::New;
+        };
+        let Some(caller) = callers.callers.get_mut(&part.caller) else {
+            return ReplyProgress::New;
+        };
+        caller.heard = now;
+        caller.progress(part.counter, part.visit)
     }
 
     /// Notes that new work begins. Returns false if there is no room to remember it.
@@ -136,7 +137,8 @@ impl SentReplies {
         let work = ReplyRecord {
             visit: request.visit,
             sent: None,
-            // Objects are long: several pieces of work would exceed the room together.
+            // Objects are long: several pieces of work would exceed the room together. The message
+            // after the work may carry the object of the request to another node.
             reserved: request.object.map_or(0, |_| OBJECT_BYTES_MAX),
         };
         callers.bytes += work.bytes();
@@ -174,6 +176,24 @@ impl SentReplies {
     }
 }
 
+impl CallerReplies {
+    /// Returns the state of a piece of work.
+    fn progress(&self, counter: u64, visit: u32) -> ReplyProgress<'_> {
+        if counter < self.settled {
+            return ReplyProgress::Outdated;
+        }
+        match self.works.get(&counter) {
+            Some(work) if visit <= work.visit => match &work.sent {
+                Some(SentReply::Whole(datagram)) => ReplyProgress::Done(datagram),
+                Some(SentReply::Parts(parts)) => ReplyProgress::DoneInParts(parts),
+                // The reply is on its way as soon as the work is done, so the repeat needs none.
+                None => ReplyProgress::UnderWay,
+            },
+            _ => ReplyProgress::New,
+        }
+    }
+}
+
 impl Callers {
     fn forget_silent(&mut self, now: Duration) {
         let bytes = &mut self.bytes;
@@ -203,7 +223,7 @@ mod tests {
     use super::*;
     use crate::program::ProgramHash;
     use crate::traversal::TraversalStatus;
-    use crate::wire::{AnswerObject, OffloadMessageKind};
+    use crate::wire::{OffloadMessageKind, RequestObject};
 
     const NOW: Duration = Duration::from_secs(1000);
 
@@ -225,6 +245,7 @@ mod tests {
             left: 0,
             program: ProgramHash([0; 16]),
             scratchpad: Vec::new(),
+            carried: Vec::new(),
             body: Vec::new(),
         }
     }
@@ -239,14 +260,29 @@ mod tests {
         replies.end(&first, 0, &[1]);
         assert_eq!(replies.find(NOW, &first), ReplyProgress::Done(&[1]));
         // A request of the same number by another tenant or caller is a different one.
+        for other in [request(2, 5, 10, 0, 10), request(1, 6, 10, 0, 10)] {
+            assert_eq!(replies.find(NOW, &other), ReplyProgress::New);
+        }
+        let part = |counter, visit| MessageFragment {
+            kind: OffloadMessageKind::Request,
+            hops: 0,
+            caller: first.caller,
+            counter,
+            digest: 0,
+            tenant: first.tenant,
+            visit,
+            address: 0,
+            message_bytes: 2,
+            part_bytes: 1,
+            position: 0,
+            part: vec![0],
+        };
         assert_eq!(
-            replies.find(NOW, &request(2, 5, 10, 0, 10)),
-            ReplyProgress::New
+            replies.find_part(NOW, &part(10, 0)),
+            ReplyProgress::Done(&[1])
         );
-        assert_eq!(
-            replies.find(NOW, &request(1, 6, 10, 0, 10)),
-            ReplyProgress::New
-        );
+        assert_eq!(replies.find_part(NOW, &part(10, 1)), ReplyProgress::New);
+        assert_eq!(replies.find_part(NOW, &part(9, 0)), ReplyProgress::Outdated);
         // The traversal returns to this node. So the first message has arrived, and the second is
         // repeated.
         let back = request(1, 5, 10, 2, 10);
@@ -256,10 +292,8 @@ mod tests {
         replies.end(&back, 2, &[2, 2]);
         assert_eq!(replies.find(NOW, &first), ReplyProgress::Done(&[2, 2]));
         // The caller has the outcome.
-        assert_eq!(
-            replies.find(NOW, &request(1, 5, 11, 0, 11)),
-            ReplyProgress::New
-        );
+        let next = request(1, 5, 11, 0, 11);
+        assert_eq!(replies.find(NOW, &next), ReplyProgress::New);
         assert_eq!(replies.find(NOW, &first), ReplyProgress::Outdated);
         assert_eq!(replies.tenants[&Tenant(1)].bytes, ENTRY_BYTES);
     }
@@ -268,7 +302,7 @@ mod tests {
     fn work_for_an_object_reserves_its_room() {
         let mut replies = SentReplies::default();
         let of = |counter| OffloadMessage {
-            object: Some(AnswerObject {
+            object: Some(RequestObject {
                 address: 0,
                 length: 1,
                 is_next: false,
@@ -308,19 +342,11 @@ mod tests {
         // Another tenant has room of its own.
         assert!(replies.begin(NOW, &request(2, 0, 0, 0, 0)));
         let later = NOW + SILENCE;
-        assert_eq!(
-            replies.find(later, &request(1, 1, 1, 0, 0)),
-            ReplyProgress::Done(&large)
-        );
+        let (recent, silent) = (request(1, 1, 1, 0, 0), request(1, 0, 0, 0, 0));
+        assert_eq!(replies.find(later, &recent), ReplyProgress::Done(&large));
         assert!(replies.begin(later, &request(1, 9, 0, 0, 0)));
         // The caller that has sent a request recently is still remembered.
-        assert_eq!(
-            replies.find(later, &request(1, 1, 1, 0, 0)),
-            ReplyProgress::Done(&large)
-        );
-        assert_eq!(
-            replies.find(later, &request(1, 0, 0, 0, 0)),
-            ReplyProgress::New
-        );
+        assert_eq!(replies.find(later, &recent), ReplyProgress::Done(&large));
+        assert_eq!(replies.find(later, &silent), ReplyProgress::New);
     }
 }

@@ -100,10 +100,10 @@ impl Switch {
             return None;
         }
         let fields = DatagramFields::of(datagram);
-        let kind = fields.and_then(|fields| match fields.is_fragment() {
-            // A part of a response goes where the response goes.
-            true => Ok((fields, OffloadMessageKind::Response)),
-            false => Ok((fields, fields.kind()?)),
+        let kind = fields.and_then(|fields| match fields.fragment() {
+            // A part goes where its message goes.
+            Some(kind) => Ok((fields, kind)),
+            None => Ok((fields, fields.kind()?)),
         });
         let Ok((fields, kind)) = kind else {
             self.counters.malformed += 1;

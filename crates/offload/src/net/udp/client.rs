@@ -1,5 +1,6 @@
 //! Queries over UDP, one after the other.
 
+use super::serve::send_all;
 use super::{DatagramBatch, Datagrams, place, socket_towards};
 use crate::net::{
     CallerCounters, CallerSettings, OffloadCallError, OutgoingDatagram, QueryCaller,
@@ -7,7 +8,7 @@ use crate::net::{
 };
 use crate::node::Tenant;
 use crate::traversal::{QueryRunner, TraversalOutcome, TraversalQuery};
-use crate::wire::AuthenticationKey;
+use crate::wire::{AuthenticationKey, OBJECT_BYTES_MAX};
 use std::io;
 use std::net::{SocketAddrV4, UdpSocket};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -34,6 +35,15 @@ pub enum ClientError {
     /// The network returned none.
     #[error(transparent)]
     Call(#[from] OffloadCallError),
+    /// The object of a request is empty or too long.
+    #[error(
+        "a request carries an object of 1 to {max} bytes, not of {bytes}",
+        max = OBJECT_BYTES_MAX
+    )]
+    ObjectLength {
+        /// Number of bytes.
+        bytes: usize,
+    },
     /// The socket is unusable.
     #[error("the socket is unusable: {0}")]
     Socket(#[from] io::Error),
@@ -98,11 +108,33 @@ impl<S: Datagrams> OffloadClient<S> {
         Ok((completion.outcome?, completion.object))
     }
 
+    /// Runs a query for at most `iterations` iterations, and stores an object when its program has
+    /// ended: at the address in the word `word` of the scratchpad, or nowhere if that is zero. It
+    /// takes no further round trip. The outcome has a status of an error if the object could not be
+    /// stored.
+    ///
+    /// # Errors
+    /// The object is empty or longer than [`OBJECT_BYTES_MAX`], or there is no result. The stores
+    /// of the program, and that of the object, may have taken effect or not.
+    pub fn run_storing(
+        &mut self,
+        query: &TraversalQuery,
+        iterations: u64,
+        word: u8,
+        object: &[u8],
+    ) -> Result<TraversalOutcome, ClientError> {
+        let now = self.began.elapsed();
+        let stored = (word, object);
+        let asked = self
+            .caller
+            .ask_storing(now, query, iterations, stored, &mut self.out);
+        let bytes = object.len();
+        let counter = asked.ok_or(ClientError::ObjectLength { bytes })?;
+        Ok(self.one(counter)?.outcome?)
+    }
+
     fn send(&mut self) -> io::Result<()> {
-        for sent in self.out.drain(..) {
-            self.socket.send_datagram(sent.to, &sent.datagram)?;
-        }
-        Ok(())
+        send_all(&self.socket, &mut self.out)
     }
 
     /// Sends and receives until a query is complete.
@@ -127,7 +159,12 @@ impl<S: Datagrams> OffloadClient<S> {
             let now = self.began.elapsed();
             let due = self.caller.due().unwrap_or(now + LOOK);
             let wait = due.saturating_sub(now).min(LOOK);
-            self.socket.receive_datagrams(&mut self.batch, Some(wait))?;
+            if self.batch.len() < DATAGRAMS {
+                // None was left over, so the next one is on its way at best.
+                self.socket.await_datagrams(&mut self.batch, wait)?;
+            } else {
+                self.socket.receive_datagrams(&mut self.batch, Some(wait))?;
+            }
             let now = self.began.elapsed();
             for (datagram, _) in self.batch.iter() {
                 if let Some(answer) = self.caller.receive(now, datagram, &mut self.out) {

@@ -66,6 +66,15 @@ pub trait Datagrams {
         }
         Ok(())
     }
+
+    /// Receives datagrams like [`receive_datagrams`](Datagrams::receive_datagrams), with a wait. It
+    /// is likely that none has arrived so far, as after a request.
+    ///
+    /// # Errors
+    /// The socket is unusable.
+    fn await_datagrams(&self, batch: &mut DatagramBatch, wait: Duration) -> io::Result<()> {
+        self.receive_datagrams(batch, Some(wait))
+    }
 }
 
 /// Returns true for errors of a socket that loses a datagram, as a network does, and for those that
@@ -83,6 +92,15 @@ fn is_passing(error: &io::Error) -> bool {
             | ErrorKind::NetworkUnreachable
             | ErrorKind::NetworkDown
     )
+}
+
+/// Replaces passing errors by success.
+#[cfg(target_os = "linux")]
+fn unless_passing(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if !is_passing(&error) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 impl Datagrams for UdpSocket {
@@ -130,17 +148,18 @@ impl Datagrams for UdpSocket {
         batch: &mut DatagramBatch,
         wait: Option<Duration>,
     ) -> io::Result<()> {
-        let passed = |result: io::Result<()>| match result {
-            Err(error) if !is_passing(&error) => Err(error),
-            _ => Ok(()),
-        };
         // A busy process finds datagrams by one call. Only an idle one needs the others.
-        passed(many::receive(self, batch))?;
-        let Some(wait) = wait.filter(|_| batch.is_empty()) else {
-            return Ok(());
-        };
-        passed(many::wait(self, wait))?;
-        passed(many::receive(self, batch))
+        unless_passing(many::receive(self, batch))?;
+        match wait.filter(|_| batch.is_empty()) {
+            Some(wait) => self.await_datagrams(batch, wait),
+            None => Ok(()),
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn await_datagrams(&self, batch: &mut DatagramBatch, wait: Duration) -> io::Result<()> {
+        unless_passing(many::wait(self, wait))?;
+        unless_passing(many::receive(self, batch))
     }
 }
 

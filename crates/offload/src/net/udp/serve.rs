@@ -248,9 +248,9 @@ fn run_node(
 }
 
 /// Sends datagrams in their order.
-fn send_all(socket: &impl Datagrams, out: &mut Vec<OutgoingDatagram>) -> io::Result<()> {
+pub(super) fn send_all(socket: &impl Datagrams, out: &mut Vec<OutgoingDatagram>) -> io::Result<()> {
     if let [sent] = &out[..] {
-        // Most turns end one traversal, which needs no list.
+        // Most turns end one traversal, and most requests are one datagram, which needs no list.
         socket.send_datagram(sent.to, &sent.datagram)?;
     } else if !out.is_empty() {
         let datagrams = out.iter().map(|sent| (sent.to, sent.datagram.as_slice()));

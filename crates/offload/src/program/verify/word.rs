@@ -449,36 +449,6 @@ mod tests {
     use super::*;
     use crate::isa::arithmetic::{compare32, compare64};
 
-    const OPERATIONS: [AluOperation; 14] = [
-        AluOperation::Add,
-        AluOperation::Subtract,
-        AluOperation::Multiply,
-        AluOperation::Divide,
-        AluOperation::SignedDivide,
-        AluOperation::Or,
-        AluOperation::And,
-        AluOperation::ShiftLeft,
-        AluOperation::ShiftRight,
-        AluOperation::Modulo,
-        AluOperation::SignedModulo,
-        AluOperation::Xor,
-        AluOperation::Move,
-        AluOperation::ShiftRightSigned,
-    ];
-    const CONDITIONS: [BranchCondition; 11] = [
-        BranchCondition::Equal,
-        BranchCondition::NotEqual,
-        BranchCondition::Greater,
-        BranchCondition::GreaterOrEqual,
-        BranchCondition::Less,
-        BranchCondition::LessOrEqual,
-        BranchCondition::SignedGreater,
-        BranchCondition::SignedGreaterOrEqual,
-        BranchCondition::SignedLess,
-        BranchCondition::SignedLessOrEqual,
-        BranchCondition::SharesBits,
-    ];
-
     /// Returns bounds of a few numbers, at edges of both widths and signs, with these numbers.
     fn samples<const BITS: u32>() -> Vec<(WordBounds<BITS>, Vec<u64>)> {
         let all = WordBounds::<BITS>::ALL;
@@ -510,7 +480,7 @@ mod tests {
     fn contain_all_results<const BITS: u32>(exact: impl Fn(AluOperation, u64, u64) -> u64) {
         for (a, numbers) in samples::<BITS>() {
             for (b, others) in samples::<BITS>() {
-                for operation in OPERATIONS {
+                for operation in AluOperation::ALL {
                     let results = a.alu(operation, b);
                     for &x in &numbers {
                         for &y in &others {
@@ -529,7 +499,7 @@ mod tests {
     fn keep_what_holds<const BITS: u32>(exact: impl Fn(BranchCondition, u64, u64) -> bool) {
         for (a, numbers) in samples::<BITS>() {
             for (b, others) in samples::<BITS>() {
-                for condition in CONDITIONS {
+                for condition in BranchCondition::ALL {
                     for holds in [true, false] {
                         let narrowed = a.narrow_where(condition, holds, b);
                         for &x in &numbers {

@@ -1,9 +1,8 @@
 //! Bad datagrams, programs, pointers and maps lead to a typed error, or are dropped and counted.
 
-use super::once::write;
+use super::once::{program, write};
 use super::world::{DatagramFaults, KEY, SWITCH, World, keys, node_place};
 use crate::rack::{NODE_BYTES, TENANT, rack, range, start, words};
-use nearfield_offload::isa::assemble;
 use nearfield_offload::net::{
     CallerSettings, NodeSettings, OffloadCallError, OffloadNode, QueryCaller, Switch,
     SwitchRangeTable,
@@ -12,10 +11,12 @@ use nearfield_offload::node::{LocalMemory, NodeRange, NodeRanges, Tenant, Tenant
 use nearfield_offload::program::{Declaration, TraversalProgram};
 use nearfield_offload::structures::programs::list_find;
 use nearfield_offload::traversal::{
-    InMemory, ProgramEngine, QueryRunner, TraversalMemory, TraversalQuery, TraversalStatus,
+    InMemory, ProgramEngine, QueryRunner, TraversalMemory, TraversalOutcome, TraversalQuery,
+    TraversalStatus,
 };
 use nearfield_offload::wire::{
-    Announcement, AuthenticationKey, OffloadMessage, OffloadMessageKind, ProcessAddress,
+    Announcement, AuthenticationKey, MessageFragment, OffloadMessage, OffloadMessageKind,
+    ProcessAddress, RequestObject,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -24,16 +25,45 @@ use std::time::Duration;
 
 /// Returns a program that follows the first word of each node, and counts nodes in the scratchpad.
 fn counting() -> Arc<TraversalProgram> {
-    let code = assemble(
+    program(
         "ldxdw r6, [r2]
          add r6, 1
          stxdw [r2], r6
          ldxdw r0, [r1]
          exit",
-    );
-    TraversalProgram::verify(code.unwrap(), Declaration::scratchpad(8))
-        .unwrap()
-        .into()
+        Declaration::scratchpad(8),
+    )
+}
+
+/// Counts nodes from an address on.
+fn count(world: &mut World<'_, '_>, address: u64, iterations: u64) -> TraversalOutcome {
+    let query = TraversalQuery::new(&counting(), address, &[0]);
+    world.run(&query, iterations).unwrap()
+}
+
+/// Returns a request of a caller to count nodes.
+fn counting_request() -> OffloadMessage {
+    let program = counting();
+    OffloadMessage {
+        kind: OffloadMessageKind::Request,
+        status: TraversalStatus::Done,
+        returns_to_caller: false,
+        object: None,
+        hops: 0,
+        caller: ProcessAddress(1),
+        counter: 1,
+        settled: 1,
+        visit: 0,
+        tenant: TENANT,
+        map_epoch: 1,
+        address: start(0),
+        made: 0,
+        left: 10,
+        program: program.hash(),
+        scratchpad: vec![0; 8],
+        carried: Vec::new(),
+        body: program.encode(),
+    }
 }
 
 fn settings() -> NodeSettings {
@@ -52,9 +82,7 @@ fn circles_end_at_the_limit_of_iterations() {
     write(&rack, start(1) + 64, start(0) + 64);
     let mut world = World::new(&rack, 1, DatagramFaults::USUAL);
     // More iterations than a node makes at once, and more hops than a switch allows.
-    let outcome = world
-        .run(&TraversalQuery::new(&counting(), start(0) + 64, &[0]), 501)
-        .unwrap();
+    let outcome = count(&mut world, start(0) + 64, 501);
     let state = (
         outcome.status,
         outcome.address,
@@ -74,9 +102,7 @@ fn circles_end_at_the_limit_of_iterations() {
         ..settings()
     };
     let mut world = World::of(&rack, 1, DatagramFaults::USUAL, limited, 1, |_| {});
-    let outcome = world
-        .run(&TraversalQuery::new(&counting(), start(0) + 64, &[0]), 501)
-        .unwrap();
+    let outcome = count(&mut world, start(0) + 64, 501);
     assert_eq!(
         (outcome.status, outcome.word(0)),
         (TraversalStatus::IterationLimit, 501)
@@ -95,14 +121,10 @@ fn pointers_to_nowhere_are_told_with_their_state() {
         for address in nowhere {
             write(&rack, start(0) + 64, start(1) + 64);
             write(&rack, start(1) + 64, address);
-            let outcome = world
-                .run(&TraversalQuery::new(&counting(), start(0) + 64, &[0]), 99)
-                .unwrap();
+            let outcome = count(&mut world, start(0) + 64, 99);
             let state = (outcome.status, outcome.address, outcome.word(0));
             assert_eq!(state, (TraversalStatus::NoSuchAddress, address, 2));
-            let outcome = world
-                .run(&TraversalQuery::new(&counting(), address, &[0]), 99)
-                .unwrap();
+            let outcome = count(&mut world, address, 99);
             assert_eq!(
                 (outcome.status, outcome.iterations),
                 (TraversalStatus::NoSuchAddress, 0)
@@ -110,9 +132,7 @@ fn pointers_to_nowhere_are_told_with_their_state() {
         }
         // The node's bytes exceed its range.
         let last = start(1) + NODE_BYTES - 4;
-        let outcome = world
-            .run(&TraversalQuery::new(&counting(), last, &[0]), 99)
-            .unwrap();
+        let outcome = count(&mut world, last, 99);
         assert_eq!(
             (outcome.status, outcome.address),
             (TraversalStatus::Split, last)
@@ -185,23 +205,15 @@ fn programs_of_a_tenant_never_see_anothers_memory() {
     let mut keys = keys();
     keys.insert(OTHER, OTHER_KEY);
     let mut node = OffloadNode::new(&memory, keys, settings());
-    let reading = {
-        let code = assemble("ldxdw r6, [r1]\n stxdw [r2], r6\n mov r0, 0\n exit");
-        Arc::new(TraversalProgram::verify(code.unwrap(), Declaration::scratchpad(8)).unwrap())
-    };
-    let writing = {
-        let code = assemble("stdw [r1], 1\n mov r0, 0\n exit");
-        Arc::new(TraversalProgram::verify(code.unwrap(), Declaration::scratchpad(8)).unwrap())
-    };
+    let word = Declaration::scratchpad(8);
+    let reading = program("ldxdw r6, [r1]\n stxdw [r2], r6\n mov r0, 0\n exit", word);
+    let writing = program("stdw [r1], 1\n mov r0, 0\n exit", word);
     // The tenant tries to reach the other's memory by a new allocation.
-    let allocating = {
-        let code = assemble("stdw [r4], 1\n mov r0, 0\n exit").unwrap();
-        let declaration = Declaration {
-            scratchpad: 16,
-            regions_at: Some(0),
-        };
-        Arc::new(TraversalProgram::verify(code, declaration).unwrap())
+    let regions = Declaration {
+        scratchpad: 16,
+        regions_at: Some(0),
     };
+    let allocating = program("stdw [r4], 1\n mov r0, 0\n exit", regions);
     let here = ProcessAddress(1);
     let mut first = 0;
     let mut ask = |tenant: Tenant,
@@ -235,27 +247,20 @@ fn programs_of_a_tenant_never_see_anothers_memory() {
         (TENANT, KEY, [1, 3], [2, 4]),
         (OTHER, OTHER_KEY, [2, 4], [1, 3]),
     ] {
-        assert_eq!(
-            ask(tenant, key, &reading, own[0], &[0]),
-            Some((TraversalStatus::Done, secret))
-        );
-        assert_eq!(
-            ask(tenant, key, &reading, own[1], &[0]),
-            Some((TraversalStatus::Done, 0))
-        );
-        assert_eq!(
-            ask(tenant, key, &writing, own[1], &[0]),
-            Some((TraversalStatus::Denied, 0))
-        );
+        let denied = (TraversalStatus::Denied, 0);
+        for (program, part, expected) in [
+            (&reading, own[0], (TraversalStatus::Done, secret)),
+            (&reading, own[1], (TraversalStatus::Done, 0)),
+            (&writing, own[1], denied),
+            (&reading, others[0], denied),
+            (&writing, others[0], denied),
+            (&reading, others[1], denied),
+            (&writing, others[1], denied),
+        ] {
+            let told = ask(tenant, key, program, part, &[0]);
+            assert_eq!(told, Some(expected), "part {part}");
+        }
         for other in others {
-            assert_eq!(
-                ask(tenant, key, &reading, other, &[0]),
-                Some((TraversalStatus::Denied, 0))
-            );
-            assert_eq!(
-                ask(tenant, key, &writing, other, &[0]),
-                Some((TraversalStatus::Denied, 0))
-            );
             let region = start(0) + other * 0x1000;
             let told = ask(tenant, key, &allocating, own[0], &[1, region]);
             // The list of regions is as before.
@@ -287,26 +292,7 @@ fn refusals_have_their_status() {
         ..settings()
     };
     let mut node = OffloadNode::new(&rack.nodes()[0], keys(), small);
-    let program = counting();
-    let request = OffloadMessage {
-        kind: OffloadMessageKind::Request,
-        status: TraversalStatus::Done,
-        returns_to_caller: false,
-        object: None,
-        hops: 0,
-        caller: ProcessAddress(1),
-        counter: 1,
-        settled: 1,
-        visit: 0,
-        tenant: TENANT,
-        map_epoch: 1,
-        address: start(0),
-        made: 0,
-        left: 10,
-        program: program.hash(),
-        scratchpad: vec![0; 8],
-        body: program.encode(),
-    };
+    let request = counting_request();
     let mut status = |request: &OffloadMessage| {
         let mut out = Vec::new();
         node.receive(Duration::ZERO, SWITCH, &request.encode(&KEY), &mut out);
@@ -323,31 +309,24 @@ fn refusals_have_their_status() {
         );
         Some(answer.status)
     };
-    let unknown = OffloadMessage {
-        body: Vec::new(),
-        ..request.clone()
-    };
-    assert_eq!(status(&unknown), Some(TraversalStatus::UnknownProgram));
-    let refused = OffloadMessage {
-        body: vec![1, 2, 3],
-        ..request.clone()
-    };
-    assert_eq!(status(&refused), Some(TraversalStatus::RefusedProgram));
-    let other = OffloadMessage {
-        body: list_find(0, 8).encode(),
-        ..request.clone()
-    };
-    assert_eq!(status(&other), Some(TraversalStatus::RefusedProgram));
-    let old = OffloadMessage {
-        hops: 129,
-        ..request.clone()
-    };
-    assert_eq!(status(&old), Some(TraversalStatus::HopLimit));
-    let elsewhere = OffloadMessage {
-        address: start(1),
-        ..request.clone()
-    };
-    assert_eq!(status(&elsewhere), Some(TraversalStatus::StaleMap));
+    let refusals: [(fn(&mut OffloadMessage), TraversalStatus); 5] = [
+        (|it| it.body.clear(), TraversalStatus::UnknownProgram),
+        (
+            |it| it.body = vec![1, 2, 3],
+            TraversalStatus::RefusedProgram,
+        ),
+        (
+            |it| it.body = list_find(0, 8).encode(),
+            TraversalStatus::RefusedProgram,
+        ),
+        (|it| it.hops = 129, TraversalStatus::HopLimit),
+        (|it| it.address = start(1), TraversalStatus::StaleMap),
+    ];
+    for (change, expected) in refusals {
+        let mut request = request.clone();
+        change(&mut request);
+        assert_eq!(status(&request), Some(expected));
+    }
     assert_eq!(status(&request), None);
     assert_eq!(status(&request), None);
     assert_eq!(status(&request), Some(TraversalStatus::Busy));
@@ -382,6 +361,90 @@ fn refusals_have_their_status() {
     );
 }
 
+/// A request in parts that have correct tags, of a caller that does not keep to the format, is
+/// neither executed nor mixed with another request.
+#[test]
+fn hostile_parts_of_requests_have_no_effect() {
+    let words = words(1);
+    let rack = rack(&words);
+    let other = Tenant(9);
+    let other_key = AuthenticationKey([9; 32]);
+    let mut known = keys();
+    known.insert(other, other_key);
+    let mut node = OffloadNode::new(&rack.nodes()[0], known, settings());
+    let request = OffloadMessage {
+        // The program has ended at another node, so that only the object is left.
+        object: Some(RequestObject {
+            address: 1,
+            length: 0,
+            is_next: true,
+        }),
+        scratchpad: [0, start(0) + 4096].map(u64::to_le_bytes).concat(),
+        carried: vec![7; 5000],
+        body: Vec::new(),
+        ..counting_request()
+    };
+    let mut send = |datagram: &[u8]| {
+        let mut out = Vec::new();
+        node.receive(Duration::ZERO, SWITCH, datagram, &mut out);
+        let counters = node.counters();
+        (
+            out.len(),
+            counters.works,
+            counters.malformed,
+            counters.foreign,
+        )
+    };
+    let parts = request.encode_in_parts(&KEY, 1472);
+    let decode = |datagram: &[u8], key| MessageFragment::decode(datagram, |_| Some(key)).unwrap();
+    // Never complete: the last part is missing, and the others come again and again.
+    for _ in 0..100 {
+        for part in &parts[1..] {
+            assert_eq!(send(part), (0, 0, 0, 0));
+        }
+    }
+    // The missing part comes from another tenant, by whose key it is sealed.
+    let mut first = decode(&parts[0], KEY);
+    first.tenant = other;
+    assert_eq!(send(&first.encode(&other_key)), (0, 0, 0, 0));
+    // It is sealed by a wrong key, and overlaps others.
+    assert_eq!(
+        send(&decode(&parts[0], KEY).encode(&other_key)),
+        (0, 0, 0, 1)
+    );
+    let mut overlapping = decode(&parts[1], KEY);
+    overlapping.position -= 8;
+    assert_eq!(send(&overlapping.encode(&KEY)), (0, 0, 1, 1));
+    // All parts are of one tenant, but the message in them is of another.
+    for part in &parts {
+        let mut part = decode(part, KEY);
+        part.tenant = other;
+        assert_eq!(send(&part.encode(&other_key)).0, 0);
+    }
+    let mut word = [0; 8];
+    rack.load(start(0) + 4096, &mut word).unwrap();
+    assert_eq!(word, [0; 8]);
+    // Too many: those that have been incomplete for longest make room.
+    for counter in 0..2000 {
+        let mut part = decode(&parts[1], KEY);
+        part.counter = 1000 + counter;
+        assert_eq!(send(&part.encode(&KEY)).0, 0);
+    }
+    // The right parts have the effect, even so.
+    let sent: usize = parts.iter().map(|part| send(part).0).sum();
+    assert_eq!(sent, 1);
+    rack.load(start(0) + 4096, &mut word).unwrap();
+    assert_eq!(word, [7; 8]);
+    // As a repeat they only get the reply again, one for the first part.
+    rack.store(start(0) + 4096, &[8; 8]).unwrap();
+    for (number, part) in parts.iter().enumerate() {
+        let (sent, works, ..) = send(part);
+        assert_eq!((sent, works), (usize::from(number == 0), 1), "{number}");
+    }
+    rack.load(start(0) + 4096, &mut word).unwrap();
+    assert_eq!(word, [8; 8]);
+}
+
 #[test]
 fn a_switch_serves_its_nodes_and_no_strangers() {
     const RACK: AuthenticationKey = AuthenticationKey([1; 32]);
@@ -405,54 +468,53 @@ fn a_switch_serves_its_nodes_and_no_strangers() {
     assert_eq!(plain.receive(node, &mut announcement.encode(&RACK)), None);
     assert_eq!(plain.counters().refused, 1);
     let mut message = |kind, address, from: ProcessAddress| {
-        let mut datagram = OffloadMessage {
+        let message = OffloadMessage {
             kind,
-            status: TraversalStatus::Done,
-            returns_to_caller: false,
-            object: None,
-            hops: 0,
             caller,
-            counter: 1,
-            settled: 1,
-            visit: 0,
-            tenant: TENANT,
-            map_epoch: 1,
             address,
-            made: 0,
-            left: 10,
-            program: counting().hash(),
             scratchpad: Vec::new(),
             body: Vec::new(),
-        }
-        .encode(&KEY);
-        switch.receive(from, &mut datagram)
+            ..counting_request()
+        };
+        switch.receive(from, &mut message.encode(&KEY))
     };
-    assert_eq!(
-        message(OffloadMessageKind::Request, start(0), caller),
-        Some(node)
-    );
-    assert_eq!(
-        message(OffloadMessageKind::Response, start(0), node),
-        Some(caller)
-    );
-    assert_eq!(
-        message(OffloadMessageKind::Request, start(1), caller),
-        Some(caller)
-    );
-    assert_eq!(
-        message(OffloadMessageKind::Request, start(1), node),
-        Some(caller)
-    );
-    // No other sender can make the switch send something to the caller.
-    assert_eq!(
-        message(OffloadMessageKind::Request, start(1), stranger),
-        None
-    );
-    assert_eq!(
-        message(OffloadMessageKind::Response, start(0), stranger),
-        None
-    );
+    let (request, response) = (OffloadMessageKind::Request, OffloadMessageKind::Response);
+    for (kind, address, from, to) in [
+        (request, start(0), caller, Some(node)),
+        (response, start(0), node, Some(caller)),
+        (request, start(1), caller, Some(caller)),
+        (request, start(1), node, Some(caller)),
+        // No other sender can make the switch send something to the caller.
+        (request, start(1), stranger, None),
+        (response, start(0), stranger, None),
+    ] {
+        assert_eq!(message(kind, address, from), to, "{kind:?} from {from:?}");
+    }
     assert_eq!(switch.counters().dropped, 2);
+    // Parts go where their messages go.
+    let carried = OffloadMessage {
+        object: Some(RequestObject {
+            address: 0,
+            length: 0,
+            is_next: false,
+        }),
+        carried: vec![7; 5000],
+        caller,
+        ..counting_request()
+    };
+    let mut parts = carried.encode_in_parts(&KEY, 1472);
+    assert!(parts.len() > 3);
+    for part in &mut parts {
+        assert_eq!(switch.receive(caller, part), Some(node));
+    }
+    let nowhere = OffloadMessage {
+        address: start(1),
+        ..carried
+    };
+    for mut part in nowhere.encode_in_parts(&KEY, 1472) {
+        assert_eq!(switch.receive(caller, &mut part), Some(caller));
+        assert_eq!(switch.receive(stranger, &mut part), None);
+    }
     for length in 0..200 {
         switch.receive(stranger, &mut vec![0xff; length]);
     }
@@ -471,8 +533,7 @@ fn long_ways_are_repeated_in_parts() {
     }
     let mut world = World::new(&rack, 1, DatagramFaults::USUAL);
     for _ in 0..20 {
-        let outcome = world.run(&TraversalQuery::new(&counting(), place(0), &[0]), 1000);
-        let outcome = outcome.unwrap();
+        let outcome = count(&mut world, place(0), 1000);
         assert_eq!(
             (outcome.status, outcome.word(0)),
             (TraversalStatus::Done, 300)

@@ -1,5 +1,5 @@
-//! Tests of replies with objects. An object is whole and of one time. A program that stores is
-//! executed once.
+//! Tests of replies and requests with objects. An object is whole and of one time. A program that
+//! stores is executed once, and the object of a request is stored once.
 
 use super::once::{read, write};
 use super::world::{DatagramFaults, KEY, PlantedMistake, SWITCH, World, keys};
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The place of objects in the memory of a node, behind those of lists.
-const OBJECTS: u64 = 512 << 10;
+pub const OBJECTS: u64 = 512 << 10;
 /// The words of the scratchpad in which programs leave an object's address and length.
 const WORDS: [u8; 2] = [0, 1];
 
@@ -33,7 +33,7 @@ fn verified(code: &str) -> Arc<TraversalProgram> {
 
 /// Returns a program that counts visits in the second word of each node of a list. The third and
 /// fourth words of the last node are the address and length of an object.
-fn counting() -> Arc<TraversalProgram> {
+pub fn counting() -> Arc<TraversalProgram> {
     verified(
         "ldxdw r6, [r1+8]
          add r6, 1
@@ -59,7 +59,7 @@ fn finding() -> Arc<TraversalProgram> {
     )
 }
 
-fn bytes(count: usize, seed: u64) -> Vec<u8> {
+pub fn bytes(count: usize, seed: u64) -> Vec<u8> {
     (0..count as u64)
         .map(|at| (at.wrapping_mul(0x9e37_79b9).wrapping_add(seed) >> 5) as u8)
         .collect()
@@ -153,6 +153,85 @@ fn objects_arrive_whole_and_stores_are_made_once() {
 fn a_node_that_forgets_its_objects_is_found() {
     let found = (0..20).find_map(|seed| count(seed, 3, PlantedMistake::Forgetful).err());
     assert!(found.is_some_and(|found| found.contains(" instead of ")));
+}
+
+/// Replaces an object several times by requests that carry it, by a program that counts its visits.
+/// Another process changes the object after each of them. The error says what is wrong.
+fn replace(seed: u64, nodes: usize, planted: PlantedMistake) -> Result<u64, String> {
+    const TIMES: u64 = 6;
+    let words = words(nodes);
+    let rack = rack(&words);
+    let mut world = world(&rack, seed);
+    world.plant(planted);
+    let list: Vec<u64> = (1..=3)
+        .map(|at| start(world.random().random_range(0..nodes)) + 64 * at)
+        .collect();
+    let object_at = start(world.random().random_range(0..nodes)) + OBJECTS;
+    for (at, &address) in list.iter().enumerate() {
+        write(&rack, address, list.get(at + 1).copied().unwrap_or(0));
+        write(&rack, address + 16, object_at);
+    }
+    let query = TraversalQuery::new(&counting(), list[0], &[]);
+    let length = match seed % 5 {
+        // A node that forgets everything never has all parts of a request.
+        _ if planted != PlantedMistake::Nothing => world.random().random_range(1..64),
+        // Each repeat sends all parts, so the shortest datagrams have no object of this length.
+        0 if seed % 3 > 0 => OBJECT_BYTES_MAX,
+        _ => world.random().random_range(1..20_000),
+    };
+    let after = bytes(length, seed);
+    for time in 0..TIMES {
+        let object = bytes(length, seed + 1 + time);
+        let counter = world.ask_storing(0, &query, 100, &object);
+        let outcome = loop {
+            if let Some(outcome) = world.answer(0, counter) {
+                break outcome.map_err(|error| error.to_string())?;
+            }
+            assert!(world.step(), "no event is left");
+        };
+        if (outcome.status, outcome.iterations) != (TraversalStatus::Done, 3) {
+            return Err(format!("{outcome:?}"));
+        }
+        let mut found = vec![0; length];
+        rack.load(object_at, &mut found).unwrap();
+        if found != object {
+            return Err(format!("another object of {length} bytes"));
+        }
+        // A repeat of the request must not replace this.
+        rack.store(object_at, &after).unwrap();
+        while world.step() {}
+        rack.load(object_at, &mut found).unwrap();
+        if found != after {
+            return Err(format!("a store of {length} bytes too many"));
+        }
+    }
+    for &address in &list {
+        let visits = read(&rack, address + 8);
+        if visits != TIMES {
+            return Err(format!("{visits} instead of {TIMES} visits"));
+        }
+    }
+    let repeated = (0..nodes).map(|node| world.node(node).counters().repeated);
+    Ok(repeated.sum())
+}
+
+#[test]
+fn objects_of_requests_are_stored_whole_and_once() {
+    let mut repeated = 0;
+    seeds::each(30, |seed| {
+        for nodes in [1, 3] {
+            repeated += replace(seed, nodes, PlantedMistake::Nothing).unwrap();
+        }
+    });
+    assert!(repeated > 0, "no reply was needed twice");
+}
+
+/// A canary: without the memory of replies, objects are stored again.
+#[test]
+fn a_node_that_forgets_its_stores_is_found() {
+    let found = (0..20).filter_map(|seed| replace(seed, 3, PlantedMistake::Forgetful).err());
+    let mut found = found.filter(|found| found.ends_with(" too many"));
+    assert!(found.next().is_some());
 }
 
 /// Other processes replace the object at any time, also between the replies to a repeated request.
@@ -267,6 +346,101 @@ fn an_object_that_no_node_holds_has_a_status() {
     assert_eq!(outcome.status, TraversalStatus::NoSuchAddress);
     assert_eq!((outcome.address, outcome.iterations), (1 << 50, 1));
     assert!(object.is_empty());
+}
+
+/// Makes a node without a network run a query with an object. Returns the status, and the number
+/// of datagrams to the node.
+fn stored(node: &mut OffloadNode<'_>, address: u64, object: &[u8]) -> (TraversalStatus, u64) {
+    let settings = CallerSettings::new(ProcessAddress(2), SWITCH, TENANT, KEY);
+    let mut caller = QueryCaller::new(settings);
+    let (mut sent, mut out) = (Vec::new(), Vec::new());
+    let query = TraversalQuery::new(&finding(), address, &[]);
+    let asked = caller.ask_storing(Duration::ZERO, &query, 9, (WORDS[0], object), &mut sent);
+    assert!(asked.is_some());
+    loop {
+        for datagram in std::mem::take(&mut sent) {
+            node.receive(Duration::ZERO, SWITCH, &datagram.datagram, &mut out);
+        }
+        node.turn(&mut out);
+        for datagram in std::mem::take(&mut out) {
+            let done = caller.receive(Duration::ZERO, &datagram.datagram, &mut sent);
+            if let Some(done) = done {
+                return (done.outcome.unwrap().status, caller.counters().sent);
+            }
+        }
+        assert!(!sent.is_empty(), "the node has not replied");
+    }
+}
+
+#[test]
+fn objects_that_cannot_be_stored_have_a_status_and_no_effect() {
+    let words = words(1);
+    let part = |start: u64, tenant: Tenant| NodeRange {
+        offset: start,
+        ..NodeRange::whole((1 << 32) + start, OBJECTS, tenant)
+    };
+    let ranges = NodeRanges::new(vec![part(0, TENANT), part(OBJECTS, Tenant(1))]).unwrap();
+    let memory = LocalMemory::new(&words[0], ranges).unwrap();
+    let own = memory.of(TENANT);
+    let first = start(0) + 64;
+    let object = bytes(OBJECT_BYTES_MAX, 5);
+    let status = |at: u64, length: usize| {
+        // Each node is a new one, because each caller counts from the same number.
+        let mut node = OffloadNode::new(&memory, keys(), NodeSettings::default());
+        own.store(first + 16, &at.to_le_bytes()).unwrap();
+        stored(&mut node, first, &object[..length]).0
+    };
+    let object_at = start(0) + 4096;
+    for length in [1, 1000, OBJECT_BYTES_MAX] {
+        own.store(object_at, &vec![0; OBJECT_BYTES_MAX]).unwrap();
+        assert_eq!(status(object_at, length), TraversalStatus::Done);
+        let mut found = vec![0; OBJECT_BYTES_MAX];
+        own.load(object_at, &mut found).unwrap();
+        assert!(found[..length] == object[..length]);
+        assert!(found[length..].iter().all(|byte| *byte == 0));
+    }
+    // A program that finds no place stores nothing.
+    assert_eq!(status(0, 16), TraversalStatus::Done);
+    let end = start(0) + OBJECTS;
+    assert_eq!(status(end - 8, 16), TraversalStatus::Split);
+    assert_eq!(status(end, 16), TraversalStatus::Denied);
+    let mut last = [0; 8];
+    own.load(end - 8, &mut last).unwrap();
+    assert_eq!(last, [0; 8]);
+    memory.of(Tenant(1)).load(end, &mut last).unwrap();
+    assert_eq!(last, [0; 8]);
+    // The first request is one datagram for a short object, and the second has the program.
+    let mut node = OffloadNode::new(&memory, keys(), NodeSettings::default());
+    own.store(first + 16, &object_at.to_le_bytes()).unwrap();
+    assert_eq!(stored(&mut node, first, &object[..8]).1, 2);
+    // An empty object and one that is too long are not sent.
+    let settings = CallerSettings::new(ProcessAddress(2), SWITCH, TENANT, KEY);
+    let mut caller = QueryCaller::new(settings);
+    let query = TraversalQuery::new(&finding(), first, &[]);
+    for wrong in [0, OBJECT_BYTES_MAX + 1] {
+        let (wrong, mut out) = (vec![1; wrong], Vec::new());
+        let asked = caller.ask_storing(Duration::ZERO, &query, 9, (WORDS[0], &wrong), &mut out);
+        assert_eq!((asked, out.len()), (None, 0));
+    }
+}
+
+#[test]
+fn the_object_of_a_request_for_no_node_has_a_status() {
+    let words = words(2);
+    let rack = rack(&words);
+    let mut world = World::new(&rack, 1, DatagramFaults::USUAL);
+    let node = start(0) + 64;
+    write(&rack, node + 16, 1 << 50);
+    let query = TraversalQuery::new(&finding(), node, &[]);
+    let counter = world.ask_storing(0, &query, 100, &bytes(8192, 1));
+    let outcome = loop {
+        if let Some(outcome) = world.answer(0, counter) {
+            break outcome.unwrap();
+        }
+        assert!(world.step(), "no event is left");
+    };
+    assert_eq!(outcome.status, TraversalStatus::NoSuchAddress);
+    assert_eq!((outcome.address, outcome.iterations), (1 << 50, 1));
 }
 
 #[test]

@@ -19,26 +19,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+/// Assembles and verifies a program.
+pub fn program(text: &str, declaration: Declaration) -> Arc<TraversalProgram> {
+    let program = TraversalProgram::verify(assemble(text).unwrap(), declaration);
+    Arc::new(program.unwrap())
+}
+
 /// Returns a program that adds the first word of the scratchpad to the second word of each node of
 /// a list.
 pub fn adding() -> Arc<TraversalProgram> {
-    let code = assemble(
+    program(
         "ldxdw r6, [r2]
          ldxdw r7, [r1+8]
          add r7, r6
          stxdw [r1+8], r7
          ldxdw r0, [r1]
          exit",
-    );
-    TraversalProgram::verify(code.unwrap(), Declaration::scratchpad(8))
-        .unwrap()
-        .into()
+        Declaration::scratchpad(8),
+    )
 }
 
 /// Returns a program that pushes the first word of the scratchpad to the front of a list. The
 /// list's head is at the current address.
 fn pushing() -> Arc<TraversalProgram> {
-    let code = assemble(
+    program(
         "ldxdw r6, [r1]
          stxdw [r4], r6
          ldxdw r6, [r2]
@@ -46,14 +50,11 @@ fn pushing() -> Arc<TraversalProgram> {
          stxdw [r1], r5
          mov r0, 0
          exit",
-    );
-    let declaration = Declaration {
-        scratchpad: 32,
-        regions_at: Some(8),
-    };
-    TraversalProgram::verify(code.unwrap(), declaration)
-        .unwrap()
-        .into()
+        Declaration {
+            scratchpad: 32,
+            regions_at: Some(8),
+        },
+    )
 }
 
 pub fn write(rack: &RackMemory<'_>, address: u64, word: u64) {
@@ -283,9 +284,7 @@ fn revoked_ranges_are_refused_after_one_turn() {
         start: start(1),
         ..whole
     };
-    let circling = assemble("ldxdw r0, [r1]\n exit").unwrap();
-    let circling = TraversalProgram::verify(circling, Declaration::scratchpad(8)).unwrap();
-    let circling = Arc::new(circling);
+    let circling = program("ldxdw r0, [r1]\n exit", Declaration::scratchpad(8));
     for (program, changed, status) in [
         (adding(), whole, None),
         (adding(), read_only, Some(TraversalStatus::Denied)),

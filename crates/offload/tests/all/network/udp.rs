@@ -1,7 +1,8 @@
 //! The same tests over real UDP: on the loopback interface with injected faults, and on machines
 //! that are network namespaces.
 
-use super::once::write;
+use super::objects::{OBJECTS, bytes, counting};
+use super::once::{read, write};
 use super::world::{KEY, keys};
 use crate::rack::{NODE_BYTES, TENANT, arena, rack, start, words};
 use crate::structures::{ALL, ITERATIONS, StructureFixture};
@@ -13,8 +14,8 @@ use nearfield_offload::node::RackMemory;
 use nearfield_offload::structures::{
     BalanceAlgorithm, DuplicateKeyRule, OffloadHashTable, SearchTree, entry,
 };
-use nearfield_offload::traversal::{QueryRunner, TraversalQuery, TraversalStatus};
-use nearfield_offload::wire::{Announcement, AuthenticationKey, ProcessAddress};
+use nearfield_offload::traversal::{QueryRunner, TraversalMemory, TraversalQuery, TraversalStatus};
+use nearfield_offload::wire::{Announcement, AuthenticationKey, OBJECT_BYTES_MAX, ProcessAddress};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::RefCell;
@@ -196,8 +197,39 @@ fn operations(one_of: u32, at: SocketAddrV4, enter: impl Fn(usize) + Sync, retur
     };
     over_udp(&rack, one_of, at, enter, test, returns);
     for &address in &list {
-        let word = super::once::read(&rack, address + 8);
+        let word = read(&rack, address + 8);
         assert_eq!(word, 90, "thirty times three at {address:#x}");
+    }
+}
+
+/// Replaces an object by requests that carry it, on three nodes. The program counts its visits.
+fn carried_objects(one_of: u32, at: SocketAddrV4, returns: bool) {
+    const TIMES: u64 = 20;
+    let words = words(3);
+    let rack = rack(&words);
+    let list = [start(0) + 64, start(1) + 64];
+    let object_at = start(2) + OBJECTS;
+    write(&rack, list[0], list[1]);
+    write(&rack, list[1] + 16, object_at);
+    let query = TraversalQuery::new(&counting(), list[0], &[]);
+    let memory = &rack;
+    let test = |mut client: OffloadClient<FaultyUdpSocket>, has_faults: bool| {
+        for time in 0..TIMES {
+            let length = [8, 1000, 8192, OBJECT_BYTES_MAX][time as usize % 4];
+            let object = bytes(length, time);
+            let outcome = client.run_storing(&query, 100, 0, &object).unwrap();
+            assert_eq!(outcome.status, TraversalStatus::Done);
+            let mut found = vec![0; length];
+            memory.load(object_at, &mut found).unwrap();
+            assert!(found == object, "{length}");
+        }
+        let counters = client.counters();
+        assert!(!has_faults || counters.repeated > 0, "{counters:?}");
+        assert!(!returns || counters.sent_on > 0, "{counters:?}");
+    };
+    over_udp(&rack, one_of, at, |_| {}, test, returns);
+    for address in list {
+        assert_eq!(read(&rack, address + 8), TIMES, "{address:#x}");
     }
 }
 
@@ -228,6 +260,15 @@ fn loopback_without_faults() {
 fn loopback_with_loss_duplicates_and_reordering() {
     operations(100, "127.0.0.1:0".parse().unwrap(), |_| {}, false);
     operations(100, "127.0.0.1:0".parse().unwrap(), |_| {}, true);
+}
+
+#[test]
+fn objects_of_requests_cross_the_loopback_interface() {
+    for one_of in [0, 100] {
+        for returns in [false, true] {
+            carried_objects(one_of, "127.0.0.1:0".parse().unwrap(), returns);
+        }
+    }
 }
 
 /// The test needs root and `ip`. It prints a note if they are missing, and fails if

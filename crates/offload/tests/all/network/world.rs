@@ -220,6 +220,21 @@ impl<'r, 'w> World<'r, 'w> {
         counter
     }
 
+    /// Sends a query with an object to store at the address in the first word of the scratchpad.
+    pub fn ask_storing(
+        &mut self,
+        caller: usize,
+        query: &TraversalQuery,
+        iterations: u64,
+        object: &[u8],
+    ) -> u64 {
+        let mut out = Vec::new();
+        let asked = &mut self.callers[caller];
+        let counter = asked.ask_storing(self.now, query, iterations, (0, object), &mut out);
+        self.send(caller_place(caller), out);
+        counter.unwrap()
+    }
+
     /// Sends a query and waits for its outcome.
     pub fn run(
         &mut self,

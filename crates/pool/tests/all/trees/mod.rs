@@ -6,6 +6,7 @@ use nearfield_fabric_testkit::{
     FaultInterference, FaultySimEndpoint, INDEX_ROOT, NumberKeyIndex, RemoteIndexFactory,
     SimEndpointFault, fabric_error,
 };
+use nearfield_pool::PoolIndexClient;
 use nearfield_pool::chime::{
     ChimeComputeNode, ChimeLockKind, ChimeOptions, ChimeTree, Speculation,
 };
@@ -51,17 +52,29 @@ pub fn nearfield() -> ChimeOptions {
     }
 }
 
-/// Trees of which each client has its own compute node.
-pub struct SmallTrees {
+/// The endpoint and the tree of a client in runs.
+pub type FaultyTreeEndpoint = FaultySimEndpoint<FaultInterference>;
+pub type FaultyChimeTree = ChimeTree<FaultyTreeEndpoint>;
+
+/// Trees of which each client has its own compute node, and works through a `C`.
+pub struct SmallTrees<C = FaultyChimeTree> {
     pub options: ChimeOptions,
     pub fault: SimEndpointFault,
+    pub client: fn(FaultyChimeTree) -> C,
 }
 
 impl SmallTrees {
     pub fn new(options: ChimeOptions) -> SmallTrees {
+        SmallTrees::of_clients(options, |tree| tree)
+    }
+}
+
+impl<C> SmallTrees<C> {
+    pub fn of_clients(options: ChimeOptions, client: fn(FaultyChimeTree) -> C) -> SmallTrees<C> {
         SmallTrees {
             options,
             fault: SimEndpointFault::None,
+            client,
         }
     }
 }
@@ -75,8 +88,8 @@ pub fn key(number: u64) -> [u8; 8] {
     (number + 1).to_be_bytes()
 }
 
-impl RemoteIndexFactory for SmallTrees {
-    type Index = NumberKeyIndex<ChimeTree<FaultySimEndpoint<FaultInterference>>>;
+impl<C: PoolIndexClient + 'static> RemoteIndexFactory for SmallTrees<C> {
+    type Index = NumberKeyIndex<C>;
 
     fn create(
         &self,
@@ -97,10 +110,10 @@ impl RemoteIndexFactory for SmallTrees {
         let node = compute_node(self.options);
         let nodes = endpoint.nodes();
         let endpoint = FaultySimEndpoint::new(endpoint, FaultInterference::new(self.fault));
-        let value_bytes = self.options.shape.value_bytes;
+        let (value_bytes, client) = (self.options.shape.value_bytes, self.client);
         async move {
             let tree = ChimeTree::open(endpoint, &nodes, INDEX_ROOT, node).await;
-            let tree = tree.map_err(fabric_error)?;
+            let tree = client(tree.map_err(fabric_error)?);
             let key = |number| key(number).to_vec();
             Ok(NumberKeyIndex::new(tree, value_bytes, key, fabric_error))
         }

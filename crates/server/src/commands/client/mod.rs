@@ -8,7 +8,9 @@ use crate::carried;
 use crate::client::{ClientShared, ReplyMode, describe};
 use crate::clock::steady_ms;
 use crate::command::help::help;
-use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags, integer, is};
+use crate::command::{
+    Answer, CommandCall, CommandDefinition, CommandFunction, CommandGroup, Flags, integer, is,
+};
 use crate::commands::TABLE;
 use crate::connection::IoThreadMessage;
 use crate::error::{CommandError, shown};
@@ -31,7 +33,7 @@ pub const COMMANDS: &[CommandDefinition] = &[CommandDefinition::container("clien
 const fn row(
     name: &'static str,
     arity: i32,
-    run: fn(&mut CommandCall<'_>) -> Answer,
+    run: CommandFunction,
     since: &'static str,
     summary: &'static str,
 ) -> CommandDefinition {
@@ -45,7 +47,7 @@ const fn row(
 const fn admin(
     name: &'static str,
     arity: i32,
-    run: fn(&mut CommandCall<'_>) -> Answer,
+    run: CommandFunction,
     since: &'static str,
     summary: &'static str,
 ) -> CommandDefinition {

@@ -4,7 +4,9 @@ mod digest;
 mod protocol;
 
 use crate::command::help::help;
-use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags, integer, is};
+use crate::command::{
+    Answer, CommandCall, CommandDefinition, CommandFunction, CommandGroup, Flags, integer, is,
+};
 use crate::commands::generic::{encoding, payload};
 use crate::commands::server::persistence::{debug_loadaof, debug_reload};
 use crate::error::CommandError;
@@ -76,11 +78,7 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
 ];
 
 /// Creates a subcommand that needs no keys.
-const fn free(
-    name: &'static str,
-    arity: i32,
-    run: fn(&mut CommandCall<'_>) -> Answer,
-) -> CommandDefinition {
+const fn free(name: &'static str, arity: i32, run: CommandFunction) -> CommandDefinition {
     CommandDefinition::new(name, arity, run)
         .flag(ADMIN)
         .flag(Flags::NO_PHASE)
@@ -88,11 +86,7 @@ const fn free(
 }
 
 /// Creates a subcommand that needs the keyspace for itself.
-const fn exclusive(
-    name: &'static str,
-    arity: i32,
-    run: fn(&mut CommandCall<'_>) -> Answer,
-) -> CommandDefinition {
+const fn exclusive(name: &'static str, arity: i32, run: CommandFunction) -> CommandDefinition {
     CommandDefinition::new(name, arity, run)
         .flag(ADMIN)
         .flag(Flags::EXCLUSIVE)

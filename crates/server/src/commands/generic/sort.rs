@@ -11,7 +11,6 @@ use crate::number::parse_double;
 use crate::object::{Container, Hash, ListObject, RedisType, StoredObject};
 use crate::steps;
 use hashbrown::HashMap;
-use nearfield_tiers::AccountedHeap;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
@@ -366,7 +365,7 @@ fn look_up(
             let args: [&[u8]; 3] = [b"HGET", &key, field];
             let mut keys = keys.nested();
             keys.touch(one_field, &args);
-            keys.read::<Hash<AccountedHeap>, _>(&key, |hash| {
+            keys.read::<Hash, _>(&key, |hash| {
                 hash.and_then(|hash| hash.get(field)).map(<[u8]>::to_vec)
             })
         }

@@ -15,7 +15,6 @@ use crate::number::parse_double;
 use crate::object::SortedSet;
 use crate::resp::RespReply;
 use cell::GeoPoint;
-use nearfield_tiers::AccountedHeap;
 
 const GROUP: CommandGroup = CommandGroup::Geo;
 const EACH: &str = "O(1) for each member";
@@ -147,16 +146,15 @@ fn each(
 ) -> Answer {
     let members = call.rest(2);
     let reply = &mut *call.reply;
-    call.keys
-        .read::<SortedSet<AccountedHeap>, _>(call.args[1], |set| {
-            reply.array(members.len());
-            for member in members {
-                match set.and_then(|set| set.score(member)) {
-                    Some(score) => write(reply, GeoPoint::of_score(score)),
-                    None => absent(reply),
-                }
+    call.keys.read::<SortedSet, _>(call.args[1], |set| {
+        reply.array(members.len());
+        for member in members {
+            match set.and_then(|set| set.score(member)) {
+                Some(score) => write(reply, GeoPoint::of_score(score)),
+                None => absent(reply),
             }
-        })
+        }
+    })
 }
 
 fn geohash(call: &mut CommandCall<'_>) -> Answer {
@@ -176,12 +174,10 @@ fn geodist(call: &mut CommandCall<'_>) -> Answer {
         _ => return Err(CommandError::Syntax),
     };
     let (one, other) = (call.args[2], call.args[3]);
-    let metres = call
-        .keys
-        .read::<SortedSet<AccountedHeap>, _>(call.args[1], |set| {
-            let place = |member| Some(GeoPoint::of_score(set?.score(member)?));
-            Some(place(one)?.distance(place(other)?))
-        })?;
+    let metres = call.keys.read::<SortedSet, _>(call.args[1], |set| {
+        let place = |member| Some(GeoPoint::of_score(set?.score(member)?));
+        Some(place(one)?.distance(place(other)?))
+    })?;
     match metres {
         Some(metres) => distance(call.reply, metres / unit_m),
         None => call.reply.null(),

@@ -7,7 +7,6 @@ use crate::command::{integer, is};
 use crate::error::{CommandError, shown};
 use crate::number::parse_double;
 use crate::object::SortedSet;
-use nearfield_tiers::AccountedHeap;
 
 /// The kinds of commands that search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +56,7 @@ struct GeoSearchParts {
 }
 
 /// Returns the place of a member, or `None` if the key does not exist.
-fn place_of(
-    set: Option<&SortedSet<AccountedHeap>>,
-    member: &[u8],
-) -> Result<Option<GeoPoint>, CommandError> {
+fn place_of(set: Option<&SortedSet>, member: &[u8]) -> Result<Option<GeoPoint>, CommandError> {
     let Some(set) = set else { return Ok(None) };
     match set.score(member) {
         Some(score) => Ok(Some(GeoPoint::of_score(score))),
@@ -110,7 +106,7 @@ impl<'a> GeoSearchQuery<'a> {
     pub(super) fn parse(
         kind: GeoSearchKind,
         args: Words<'a>,
-        set: Option<&SortedSet<AccountedHeap>>,
+        set: Option<&SortedSet>,
     ) -> Result<GeoSearchQuery<'a>, CommandError> {
         let (mut query, mut parts) = (GeoSearchQuery::default(), GeoSearchParts::default());
         let options = match (kind, args) {
@@ -163,7 +159,7 @@ impl<'a> GeoSearchQuery<'a> {
         kind: GeoSearchKind,
         mut options: Words<'a>,
         parts: &mut GeoSearchParts,
-        set: Option<&SortedSet<AccountedHeap>>,
+        set: Option<&SortedSet>,
     ) -> Result<(), CommandError> {
         while let [option, rest @ ..] = options {
             let simple = match option {
@@ -202,7 +198,7 @@ impl<'a> GeoSearchQuery<'a> {
         option: &[u8],
         rest: Words<'a>,
         parts: &mut GeoSearchParts,
-        set: Option<&SortedSet<AccountedHeap>>,
+        set: Option<&SortedSet>,
     ) -> Result<Words<'a>, CommandError> {
         match (kind, rest) {
             (

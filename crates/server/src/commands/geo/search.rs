@@ -9,7 +9,6 @@ use crate::error::CommandError;
 use crate::keyspace::KeyView;
 use crate::object::{Container, SortedSet};
 use crate::resp::RespReply;
-use nearfield_tiers::AccountedHeap;
 use std::ops::Bound;
 
 pub(super) fn georadius(call: &mut CommandCall<'_>) -> Answer {
@@ -49,14 +48,12 @@ struct Hit {
 /// Searches the key that is argument `source`.
 fn search(call: &mut CommandCall<'_>, source: usize, kind: GeoSearchKind) -> Answer {
     let args = call.args;
-    let (query, hits) =
-        call.keys
-            .read::<SortedSet<AccountedHeap>, _>(call.arg(source)?, |set| {
-                // The middle may be a member, so the arguments are parsed while the set is read.
-                let query = GeoSearchQuery::parse(kind, args, set)?;
-                let hits = set.map_or_else(Vec::new, |set| find(&query, set));
-                Ok::<_, CommandError>((query, hits))
-            })??;
+    let (query, hits) = call.keys.read::<SortedSet, _>(call.arg(source)?, |set| {
+        // The middle may be a member, so the arguments are parsed while the set is read.
+        let query = GeoSearchQuery::parse(kind, args, set)?;
+        let hits = set.map_or_else(Vec::new, |set| find(&query, set));
+        Ok::<_, CommandError>((query, hits))
+    })??;
     let Some(target) = query.target else {
         answer(call.reply, &query, &hits);
         return Ok(());
@@ -81,7 +78,7 @@ fn search(call: &mut CommandCall<'_>, source: usize, kind: GeoSearchKind) -> Ans
 }
 
 /// Returns the requested members in the requested order.
-fn find(query: &GeoSearchQuery<'_>, set: &SortedSet<AccountedHeap>) -> Vec<Hit> {
+fn find(query: &GeoSearchQuery<'_>, set: &SortedSet) -> Vec<Hit> {
     let Some(area) = &query.area else {
         return Vec::new();
     };

@@ -3,14 +3,13 @@
 //! Redis 8 and Valkey 9 do the same and reply the same. Where they differ, such as in the texts of
 //! errors, this follows Redis 8.
 
-use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, is};
+use crate::command::{Answer, CommandCall, CommandDefinition, CommandFunction, CommandGroup, is};
 use crate::commands::generic::expiry::{Conditions, ExpiryTimeUnit};
 use crate::error::{CommandError, shown};
 use crate::keyspace::{Class, KeyView};
 use crate::number::parse_integer;
 use crate::object::node::counts;
 use crate::object::{FIELD_TIME_MS_MAX, Hash, ObjectPart, RedisType};
-use nearfield_tiers::AccountedHeap;
 
 const GROUP: CommandGroup = CommandGroup::Hash;
 
@@ -55,23 +54,16 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .summary("Returns the values of fields and removes the fields."),
 ];
 
-const fn expiring(
-    name: &'static str,
-    run: fn(&mut CommandCall<'_>) -> Answer,
-) -> CommandDefinition {
+const fn expiring(name: &'static str, run: CommandFunction) -> CommandDefinition {
     on_times(name, -6, run).slowly_grows()
 }
 
-const fn telling(name: &'static str, run: fn(&mut CommandCall<'_>) -> Answer) -> CommandDefinition {
+const fn telling(name: &'static str, run: CommandFunction) -> CommandDefinition {
     on_times(name, -5, run).reads()
 }
 
 /// Creates a command on the expiry of fields, which reads no value.
-const fn on_times(
-    name: &'static str,
-    arity: i32,
-    run: fn(&mut CommandCall<'_>) -> Answer,
-) -> CommandDefinition {
+const fn on_times(name: &'static str, arity: i32, run: CommandFunction) -> CommandDefinition {
     CommandDefinition::new(name, arity, run)
         .fast()
         .key(1)
@@ -220,28 +212,27 @@ fn expire(call: &mut CommandCall<'_>, name: &str, time: ExpiryTimeUnit) -> Answe
     let mut changed = Vec::new();
     // Fields of an absent key are absent.
     let mut answers = vec![NO_FIELD; fields.len()];
-    call.keys
-        .edit_present::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
-            for (&field, answer) in fields.iter().zip(&mut answers) {
-                if !hash.contains(field) {
-                    continue;
-                }
-                debug_assert!(at_ms <= FIELD_TIME_MS_MAX, "`time_of` bounds it");
-                if !conditions.allow(hash.expires_at_ms(field), at_ms as i64) {
-                    *answer = 0;
-                    continue;
-                }
-                changed.push(field);
-                if has_expired {
-                    hash.remove(field);
-                    // As in Redis, 2 stands for a field that was deleted at once.
-                    *answer = 2;
-                } else {
-                    hash.set_time(&limits, field, Some(at_ms));
-                    *answer = 1;
-                }
+    call.keys.edit_present::<Hash, _>(call.args[1], |hash| {
+        for (&field, answer) in fields.iter().zip(&mut answers) {
+            if !hash.contains(field) {
+                continue;
             }
-        })?;
+            debug_assert!(at_ms <= FIELD_TIME_MS_MAX, "`time_of` bounds it");
+            if !conditions.allow(hash.expires_at_ms(field), at_ms as i64) {
+                *answer = 0;
+                continue;
+            }
+            changed.push(field);
+            if has_expired {
+                hash.remove(field);
+                // As in Redis, 2 stands for a field that was deleted at once.
+                *answer = 2;
+            } else {
+                hash.set_time(&limits, field, Some(at_ms));
+                *answer = 1;
+            }
+        }
+    })?;
     match (changed.is_empty(), has_expired) {
         (true, _) => {}
         (_, true) => deleted(call, &changed),
@@ -277,19 +268,18 @@ fn remaining(call: &mut CommandCall<'_>, time: ExpiryTimeUnit) -> Answer {
     let fields = fields(call.rest(2), NOT_POSITIVE)?;
     let now_ms = call.keys.now_ms();
     let reply = &mut *call.reply;
-    call.keys
-        .read::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
-            reply.array(fields.len());
-            for field in fields {
-                let hash = hash.filter(|hash| hash.contains(field));
-                reply.integer(match hash.map(|hash| hash.expires_at_ms(field)) {
-                    None => NO_FIELD,
-                    Some(None) => NO_TIME,
-                    // As in Redis, HTTL rounds up, while TTL rounds to the nearest second.
-                    Some(Some(at_ms)) => time.left(at_ms, now_ms),
-                });
-            }
-        })
+    call.keys.read::<Hash, _>(call.args[1], |hash| {
+        reply.array(fields.len());
+        for field in fields {
+            let hash = hash.filter(|hash| hash.contains(field));
+            reply.integer(match hash.map(|hash| hash.expires_at_ms(field)) {
+                None => NO_FIELD,
+                Some(None) => NO_TIME,
+                // As in Redis, HTTL rounds up, while TTL rounds to the nearest second.
+                Some(Some(at_ms)) => time.left(at_ms, now_ms),
+            });
+        }
+    })
 }
 
 fn hpersist(call: &mut CommandCall<'_>) -> Answer {
@@ -298,20 +288,19 @@ fn hpersist(call: &mut CommandCall<'_>) -> Answer {
     let limits = call.keys.limits();
     let mut changed = Vec::new();
     let mut answers = vec![NO_FIELD; fields.len()];
-    call.keys
-        .edit_present::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
-            for (&field, answer) in fields.iter().zip(&mut answers) {
-                if !hash.contains(field) {
-                    continue;
-                }
-                *answer = NO_TIME;
-                if hash.expires_at_ms(field).is_some() {
-                    hash.set_time(&limits, field, None);
-                    changed.push(field);
-                    *answer = 1;
-                }
+    call.keys.edit_present::<Hash, _>(call.args[1], |hash| {
+        for (&field, answer) in fields.iter().zip(&mut answers) {
+            if !hash.contains(field) {
+                continue;
             }
-        })?;
+            *answer = NO_TIME;
+            if hash.expires_at_ms(field).is_some() {
+                hash.set_time(&limits, field, None);
+                changed.push(field);
+                *answer = 1;
+            }
+        }
+    })?;
     if !changed.is_empty() {
         persisted(call, &changed);
     }
@@ -358,7 +347,7 @@ fn hgetex(call: &mut CommandCall<'_>) -> Answer {
     let key = call.args[1];
     let reply = &mut *call.reply;
     // The reply has the values before a time that has passed removes their fields.
-    call.keys.read::<Hash<AccountedHeap>, _>(key, |hash| {
+    call.keys.read::<Hash, _>(key, |hash| {
         reply.array(fields.len());
         for field in fields {
             reply.bulk_or_null(hash.and_then(|hash| hash.get(field)));
@@ -371,22 +360,21 @@ fn hgetex(call: &mut CommandCall<'_>) -> Answer {
     let has_expired =
         matches!(change, HashExpiryChange::At(at_ms) if call.keys.has_expired(Some(at_ms)));
     let mut changed = Vec::new();
-    call.keys
-        .edit_present::<Hash<AccountedHeap>, _>(key, |hash| {
-            for &field in fields {
-                match change {
-                    _ if !hash.contains(field) => continue,
-                    HashExpiryChange::At(_) if has_expired => {
-                        hash.remove(field);
-                    }
-                    HashExpiryChange::At(at_ms) => hash.set_time(&limits, field, Some(at_ms)),
-                    // PERSIST changes nothing, which must not be logged.
-                    _ if hash.expires_at_ms(field).is_none() => continue,
-                    _ => hash.set_time(&limits, field, None),
+    call.keys.edit_present::<Hash, _>(key, |hash| {
+        for &field in fields {
+            match change {
+                _ if !hash.contains(field) => continue,
+                HashExpiryChange::At(_) if has_expired => {
+                    hash.remove(field);
                 }
-                changed.push(field);
+                HashExpiryChange::At(at_ms) => hash.set_time(&limits, field, Some(at_ms)),
+                // PERSIST changes nothing, which must not be logged.
+                _ if hash.expires_at_ms(field).is_none() => continue,
+                _ => hash.set_time(&limits, field, None),
             }
-        })?;
+            changed.push(field);
+        }
+    })?;
     match change {
         _ if changed.is_empty() => {}
         HashExpiryChange::At(_) if has_expired => deleted(call, &changed),
@@ -479,36 +467,34 @@ fn hsetex(call: &mut CommandCall<'_>) -> Answer {
         matches!(change, HashExpiryChange::At(at_ms) if call.keys.has_expired(Some(at_ms)));
     debug_assert!(!pairs.is_empty(), "`parse` refuses a count of 0");
     let is_new = !call.keys.exists(key)?;
-    let is_set = call
-        .keys
-        .edit::<Hash<AccountedHeap>, _>(key, |hash, limits| {
-            let refused = match condition {
-                HashFieldCondition::None => false,
-                // As in Redis, one field that fails the condition refuses all of them.
-                HashFieldCondition::Absent => pairs.iter().any(|[field, _]| hash.contains(field)),
-                HashFieldCondition::Present => pairs.iter().any(|[field, _]| !hash.contains(field)),
-            };
-            for [field, value] in pairs.iter().filter(|_| !refused) {
-                match change {
-                    HashExpiryChange::At(_) if has_expired => {
-                        hash.remove(field);
-                    }
-                    // Only `set_value` keeps the expiry of the field; `set` below removes it.
-                    HashExpiryChange::Keep => {
-                        hash.set_value(limits, field, value);
-                    }
-                    HashExpiryChange::At(at_ms) => {
-                        hash.set_value(limits, field, value);
-                        hash.set_time(limits, field, Some(at_ms));
-                    }
-                    _ => {
-                        hash.set(limits, field, value);
-                    }
+    let is_set = call.keys.edit::<Hash, _>(key, |hash, limits| {
+        let refused = match condition {
+            HashFieldCondition::None => false,
+            // As in Redis, one field that fails the condition refuses all of them.
+            HashFieldCondition::Absent => pairs.iter().any(|[field, _]| hash.contains(field)),
+            HashFieldCondition::Present => pairs.iter().any(|[field, _]| !hash.contains(field)),
+        };
+        for [field, value] in pairs.iter().filter(|_| !refused) {
+            match change {
+                HashExpiryChange::At(_) if has_expired => {
+                    hash.remove(field);
+                }
+                // Only `set_value` keeps the expiry of the field; `set` below removes it.
+                HashExpiryChange::Keep => {
+                    hash.set_value(limits, field, value);
+                }
+                HashExpiryChange::At(at_ms) => {
+                    hash.set_value(limits, field, value);
+                    hash.set_time(limits, field, Some(at_ms));
+                }
+                _ => {
+                    hash.set(limits, field, value);
                 }
             }
-            // A hash that is still empty is not stored, so a refused command creates no key.
-            !refused
-        })?;
+        }
+        // A hash that is still empty is not stored, so a refused command creates no key.
+        !refused
+    })?;
     call.reply.integer(i64::from(is_set));
     if !is_set {
         return Ok(());
@@ -550,18 +536,16 @@ fn hgetdel(call: &mut CommandCall<'_>) -> Answer {
     let key = call.args[1];
     let reply = &mut *call.reply;
     let mut removed = Vec::new();
-    let met = call
-        .keys
-        .edit_present::<Hash<AccountedHeap>, _>(key, |hash| {
-            reply.array(fields.len());
-            for &field in fields {
-                reply.bulk_or_null(hash.get(field));
-                // A field that is named twice is null the second time.
-                if hash.remove(field) {
-                    removed.push(field);
-                }
+    let met = call.keys.edit_present::<Hash, _>(key, |hash| {
+        reply.array(fields.len());
+        for &field in fields {
+            reply.bulk_or_null(hash.get(field));
+            // A field that is named twice is null the second time.
+            if hash.remove(field) {
+                removed.push(field);
             }
-        })?;
+        }
+    })?;
     // There is no key, so the function above has written nothing.
     if met.is_none() {
         reply.array(fields.len());

@@ -15,7 +15,6 @@ use crate::number::parse_integer;
 use crate::object::node::counts;
 use crate::object::{Hash, ObjectPart};
 use crate::resp::RespReply;
-use nearfield_tiers::AccountedHeap;
 use rand::seq::IndexedRandom;
 
 const GROUP: CommandGroup = CommandGroup::Hash;
@@ -172,7 +171,7 @@ fn set_all(planned: &mut PlannedCommand<'_>, name: &'static str) -> Result<usize
     let (pairs, []) = planned.rest(2).as_chunks::<2>() else {
         return Err(CommandError::WrongArity(name.into()));
     };
-    let created = planned.edit::<Hash<AccountedHeap>, _>(0, |hash, limits| {
+    let created = planned.edit::<Hash, _>(0, |hash, limits| {
         let set = |&[field, value]: &[&[u8]; 2]| usize::from(hash.set(limits, field, value));
         pairs.iter().map(set).sum()
     })?;
@@ -195,7 +194,7 @@ fn hmset(planned: &mut PlannedCommand<'_>) -> Answer {
 
 fn hsetnx(planned: &mut PlannedCommand<'_>) -> Answer {
     let (field, value) = (planned.args[2], planned.args[3]);
-    let created = planned.edit::<Hash<AccountedHeap>, _>(0, |hash, limits| {
+    let created = planned.edit::<Hash, _>(0, |hash, limits| {
         !hash.contains(field) && hash.set(limits, field, value)
     })?;
     if created {
@@ -207,14 +206,14 @@ fn hsetnx(planned: &mut PlannedCommand<'_>) -> Answer {
 
 fn hget(planned: &mut PlannedCommand<'_>) -> Answer {
     let field = planned.args[2];
-    planned.read::<Hash<AccountedHeap>, _>(0, |reply, hash| {
+    planned.read::<Hash, _>(0, |reply, hash| {
         reply.bulk_or_null(hash.and_then(|hash| hash.get(field)));
     })
 }
 
 fn hmget(planned: &mut PlannedCommand<'_>) -> Answer {
     let fields = planned.rest(2);
-    planned.read::<Hash<AccountedHeap>, _>(0, |reply, hash| {
+    planned.read::<Hash, _>(0, |reply, hash| {
         reply.array(fields.len());
         for field in fields {
             reply.bulk_or_null(hash.and_then(|hash| hash.get(field)));
@@ -224,68 +223,61 @@ fn hmget(planned: &mut PlannedCommand<'_>) -> Answer {
 
 fn hgetall(call: &mut CommandCall<'_>) -> Answer {
     let reply = &mut *call.reply;
-    call.keys
-        .read::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
-            // Expired fields are still stored, and count only for HLEN, as in Redis.
-            reply.map(hash.map_or(0, Hash::visible_count));
-            for (field, value) in hash.into_iter().flat_map(Hash::iter) {
-                reply.bulk(field);
-                reply.bulk(value);
-            }
-        })
+    call.keys.read::<Hash, _>(call.args[1], |hash| {
+        // Expired fields are still stored, and count only for HLEN, as in Redis.
+        reply.map(hash.map_or(0, Hash::visible_count));
+        for (field, value) in hash.into_iter().flat_map(Hash::iter) {
+            reply.bulk(field);
+            reply.bulk(value);
+        }
+    })
 }
 
 fn hkeys(call: &mut CommandCall<'_>) -> Answer {
     let reply = &mut *call.reply;
-    call.keys
-        .read::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
-            reply.array(hash.map_or(0, Hash::visible_count));
-            let fields = hash.into_iter().flat_map(Hash::fields);
-            fields.for_each(|field| reply.bulk(field));
-        })
+    call.keys.read::<Hash, _>(call.args[1], |hash| {
+        reply.array(hash.map_or(0, Hash::visible_count));
+        let fields = hash.into_iter().flat_map(Hash::fields);
+        fields.for_each(|field| reply.bulk(field));
+    })
 }
 
 fn hvals(call: &mut CommandCall<'_>) -> Answer {
     let reply = &mut *call.reply;
-    call.keys
-        .read::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
-            reply.array(hash.map_or(0, Hash::visible_count));
-            let fields = hash.into_iter().flat_map(Hash::iter);
-            fields.for_each(|(_, value)| reply.bulk(value));
-        })
+    call.keys.read::<Hash, _>(call.args[1], |hash| {
+        reply.array(hash.map_or(0, Hash::visible_count));
+        let fields = hash.into_iter().flat_map(Hash::iter);
+        fields.for_each(|(_, value)| reply.bulk(value));
+    })
 }
 
 fn hlen(call: &mut CommandCall<'_>) -> Answer {
-    let len = |hash: Option<&Hash<AccountedHeap>>| hash.map_or(0, Hash::len);
+    let len = |hash: Option<&Hash>| hash.map_or(0, Hash::len);
     call.reply.count(call.keys.read(call.args[1], len)?);
     Ok(())
 }
 
 fn hstrlen(call: &mut CommandCall<'_>) -> Answer {
     let field = call.args[2];
-    let len = call
-        .keys
-        .read::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
-            hash.and_then(|hash| hash.value_len(field))
-        })?;
+    let len = call.keys.read::<Hash, _>(call.args[1], |hash| {
+        hash.and_then(|hash| hash.value_len(field))
+    })?;
     call.reply.count(len.unwrap_or(0));
     Ok(())
 }
 
 fn hexists(call: &mut CommandCall<'_>) -> Answer {
     let field = call.args[2];
-    let exists = call
-        .keys
-        .read::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
-            hash.is_some_and(|hash| hash.contains(field))
-        })?;
+    let exists = call.keys.read::<Hash, _>(call.args[1], |hash| {
+        hash.is_some_and(|hash| hash.contains(field))
+    })?;
     call.reply.integer(i64::from(exists));
     Ok(())
 }
 
 fn hdel(planned: &mut PlannedCommand<'_>) -> Answer {
     let fields = planned.rest(2);
-    let removed = planned.edit_present::<Hash<AccountedHeap>, _>(0, |_, hash| {
+    let removed = planned.edit_present::<Hash, _>(0, |_, hash| {
         fields.iter().filter(|field| hash.remove(field)).count()
     })?;
     let removed = removed.unwrap_or(0);
@@ -298,7 +290,7 @@ fn hdel(planned: &mut PlannedCommand<'_>) -> Answer {
 
 fn hincrby(planned: &mut PlannedCommand<'_>) -> Answer {
     let (field, summand) = (planned.args[2], planned.integer(3)?);
-    let sum = planned.edit::<Hash<AccountedHeap>, _>(0, |hash, limits| {
+    let sum = planned.edit::<Hash, _>(0, |hash, limits| {
         let value = match hash.get(field) {
             Some(value) => parse_integer(value)
                 .ok_or(CommandError::text("ERR hash value is not an integer"))?,
@@ -325,17 +317,15 @@ fn hincrbyfloat(call: &mut CommandCall<'_>) -> Answer {
     }
     const TOO_LARGE: CommandError =
         CommandError::text("ERR increment would produce NaN or Infinity");
-    let (sum, expires) = call
-        .keys
-        .edit::<Hash<AccountedHeap>, _>(key, |hash, limits| {
-            let value = hash.get(field).unwrap_or(b"0");
-            let Some(value) = LongDouble::parse(value) else {
-                return Err(CommandError::text("ERR hash value is not a float"));
-            };
-            let sum = value.plus(summand).ok_or(TOO_LARGE)?.format();
-            hash.set_value(limits, field, sum.as_bytes());
-            Ok::<_, CommandError>((sum, hash.expires_at_ms(field).is_some()))
-        })??;
+    let (sum, expires) = call.keys.edit::<Hash, _>(key, |hash, limits| {
+        let value = hash.get(field).unwrap_or(b"0");
+        let Some(value) = LongDouble::parse(value) else {
+            return Err(CommandError::text("ERR hash value is not a float"));
+        };
+        let sum = value.plus(summand).ok_or(TOO_LARGE)?.format();
+        hash.set_value(limits, field, sum.as_bytes());
+        Ok::<_, CommandError>((sum, hash.expires_at_ms(field).is_some()))
+    })??;
     call.keys.changed(key, Class::Hash, "hincrbyfloat");
     // The log must not depend on the floating-point addition of the machine that reads it.
     let before: &[&[u8]] = match expires {
@@ -352,11 +342,9 @@ fn hincrbyfloat(call: &mut CommandCall<'_>) -> Answer {
 fn hrandfield(call: &mut CommandCall<'_>) -> Answer {
     let Some(&count) = call.args.get(2) else {
         let reply = &mut *call.reply;
-        return call
-            .keys
-            .read::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
-                reply.bulk_or_null(hash.and_then(|hash| hash.random_field(&mut rand::rng())));
-            });
+        return call.keys.read::<Hash, _>(call.args[1], |hash| {
+            reply.bulk_or_null(hash.and_then(|hash| hash.random_field(&mut rand::rng())));
+        });
     };
     let draw = RandomDraw::parse(count)?;
     let values = match *call.rest(3) {
@@ -365,46 +353,45 @@ fn hrandfield(call: &mut CommandCall<'_>) -> Answer {
         _ => return Err(CommandError::Syntax),
     };
     let reply = &mut *call.reply;
-    call.keys
-        .read::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
-            let len = hash.map_or(0, Hash::visible_count);
-            // The number is known beforehand, so that the elements need not be collected.
-            begin_draw(reply, draw.count(len), values);
-            let Some(hash) = hash else { return };
-            debug_assert!(len <= hash.len(), "the visible fields are some of all");
-            let mut random = rand::rng();
-            // Drawing one field is linear while there are expired ones. So those are left out once.
-            let has_expired = len < hash.len();
-            if !values {
-                let seen: Option<Vec<_>> = has_expired.then(|| hash.fields().collect());
-                let random = || {
-                    let field = match &seen {
-                        Some(seen) => seen.choose(&mut random).copied()?,
-                        None => hash.random_field(&mut random)?,
-                    };
-                    Some((field, field))
-                };
-                draw.draw(len, hash.fields(), random, |field| {
-                    reply.bulk(field);
-                    !reply.is_cut()
-                });
-                return;
-            }
-            let seen: Option<Vec<_>> = has_expired.then(|| hash.iter().collect());
+    call.keys.read::<Hash, _>(call.args[1], |hash| {
+        let len = hash.map_or(0, Hash::visible_count);
+        // The number is known beforehand, so that the elements need not be collected.
+        begin_draw(reply, draw.count(len), values);
+        let Some(hash) = hash else { return };
+        debug_assert!(len <= hash.len(), "the visible fields are some of all");
+        let mut random = rand::rng();
+        // Drawing one field is linear while there are expired ones. So those are left out once.
+        let has_expired = len < hash.len();
+        if !values {
+            let seen: Option<Vec<_>> = has_expired.then(|| hash.fields().collect());
             let random = || {
-                let pair = match &seen {
+                let field = match &seen {
                     Some(seen) => seen.choose(&mut random).copied()?,
-                    None => hash.random(&mut random)?,
+                    None => hash.random_field(&mut random)?,
                 };
-                Some((pair.0, pair))
+                Some((field, field))
             };
-            draw.draw(len, hash.iter(), random, |(field, value)| {
-                reply.pair();
+            draw.draw(len, hash.fields(), random, |field| {
                 reply.bulk(field);
-                reply.bulk(value);
                 !reply.is_cut()
             });
-        })
+            return;
+        }
+        let seen: Option<Vec<_>> = has_expired.then(|| hash.iter().collect());
+        let random = || {
+            let pair = match &seen {
+                Some(seen) => seen.choose(&mut random).copied()?,
+                None => hash.random(&mut random)?,
+            };
+            Some((pair.0, pair))
+        };
+        draw.draw(len, hash.iter(), random, |(field, value)| {
+            reply.pair();
+            reply.bulk(field);
+            reply.bulk(value);
+            !reply.is_cut()
+        });
+    })
 }
 
 /// Begins an array of `count` names, or of pairs.
@@ -419,35 +406,34 @@ fn begin_draw(reply: &mut RespReply, count: usize, pairs: bool) {
 fn hscan(call: &mut CommandCall<'_>) -> Answer {
     let (cursor, options) = (cursor(call.args[2])?, call.rest(3));
     let reply = &mut *call.reply;
-    call.keys
-        .read::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
-            let mark = reply.begin();
-            let Some(hash) = hash else {
-                reply.end_scan(mark, 0, 0);
-                return Ok(());
-            };
-            // As in Redis, the options are not checked if there is no key.
-            let step = CollectionScanOptions::parse(options, Some("novalues"))?;
-            let mut accepted = 0;
-            let mut accepts = |field: &[u8]| {
-                let accepts = step.accepts(field);
-                accepted += usize::from(accepts);
-                accepts
-            };
-            let next = match step.values {
-                true => hash.scan(cursor, step.count, |field, value| {
-                    if accepts(field) {
-                        reply.bulk(field);
-                        reply.bulk(value);
-                    }
-                }),
-                false => hash.scan_fields(cursor, step.count, |field| {
-                    if accepts(field) {
-                        reply.bulk(field);
-                    }
-                }),
-            };
-            reply.end_scan(mark, next, accepted * (1 + usize::from(step.values)));
-            Ok(())
-        })?
+    call.keys.read::<Hash, _>(call.args[1], |hash| {
+        let mark = reply.begin();
+        let Some(hash) = hash else {
+            reply.end_scan(mark, 0, 0);
+            return Ok(());
+        };
+        // As in Redis, the options are not checked if there is no key.
+        let step = CollectionScanOptions::parse(options, Some("novalues"))?;
+        let mut accepted = 0;
+        let mut accepts = |field: &[u8]| {
+            let accepts = step.accepts(field);
+            accepted += usize::from(accepts);
+            accepts
+        };
+        let next = match step.values {
+            true => hash.scan(cursor, step.count, |field, value| {
+                if accepts(field) {
+                    reply.bulk(field);
+                    reply.bulk(value);
+                }
+            }),
+            false => hash.scan_fields(cursor, step.count, |field| {
+                if accepts(field) {
+                    reply.bulk(field);
+                }
+            }),
+        };
+        reply.end_scan(mark, next, accepted * (1 + usize::from(step.values)));
+        Ok(())
+    })?
 }

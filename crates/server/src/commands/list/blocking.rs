@@ -8,7 +8,6 @@ use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags
 use crate::error::CommandError;
 use crate::keyspace::{Class, KeyView};
 use crate::object::{ListObject, ObjectPart};
-use nearfield_tiers::AccountedHeap;
 
 const GROUP: CommandGroup = CommandGroup::List;
 
@@ -103,17 +102,16 @@ fn move_element(
     from: ListEnd,
     to: ListEnd,
 ) -> Result<bool, CommandError> {
-    let peek = |list: &mut ListObject<AccountedHeap>| from.peek(list).map(<[u8]>::to_vec);
+    let peek = |list: &mut ListObject| from.peek(list).map(<[u8]>::to_vec);
     let Some(Some(element)) = call.keys.edit_present(source, peek)? else {
         return Ok(false);
     };
     if source == target {
         let limits = call.keys.limits();
-        call.keys
-            .edit_present::<ListObject<AccountedHeap>, _>(source, |list| {
-                from.remove(list, 1);
-                to.push(list, &limits, &element);
-            })?;
+        call.keys.edit_present::<ListObject, _>(source, |list| {
+            from.remove(list, 1);
+            to.push(list, &limits, &element);
+        })?;
         // As in Redis, the push is reported before the pop.
         call.keys.changed(target, Class::List, to.pushed());
         call.keys.changed(source, Class::List, from.popped());
@@ -124,7 +122,7 @@ fn move_element(
             .edit(target, |list, limits| to.push(list, limits, &element))?;
         call.keys.changed(target, Class::List, to.pushed());
         call.keys
-            .edit_present::<ListObject<AccountedHeap>, _>(source, |list| from.remove(list, 1))?;
+            .edit_present::<ListObject, _>(source, |list| from.remove(list, 1))?;
         call.keys.changed(source, Class::List, from.popped());
     }
     call.reply.bulk(&element);
@@ -199,19 +197,17 @@ fn pop_first(
 ) -> Result<bool, CommandError> {
     for &key in keys {
         let reply = &mut *call.reply;
-        let popped = call
-            .keys
-            .edit_present::<ListObject<AccountedHeap>, _>(key, |list| {
-                let count = limit.unwrap_or(1).min(list.len());
-                debug_assert!(count > 0, "a list that is stored has elements");
-                reply.array(2);
-                reply.bulk(key);
-                if limit.is_some() {
-                    reply.array(count);
-                }
-                pop_into(list, end, count, |element| reply.bulk(element));
-                count
-            })?;
+        let popped = call.keys.edit_present::<ListObject, _>(key, |list| {
+            let count = limit.unwrap_or(1).min(list.len());
+            debug_assert!(count > 0, "a list that is stored has elements");
+            reply.array(2);
+            reply.bulk(key);
+            if limit.is_some() {
+                reply.array(count);
+            }
+            pop_into(list, end, count, |element| reply.bulk(element));
+            count
+        })?;
         if let Some(count) = popped {
             call.keys.changed(key, Class::List, end.popped());
             // A replay neither blocks nor searches, so the log names the key and the number.

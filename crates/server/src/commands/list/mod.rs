@@ -11,7 +11,6 @@ use crate::keyspace::{Class, KeyView};
 use crate::number::parse_integer;
 use crate::object::node::counts;
 use crate::object::{ListObject, ObjectLimits, ObjectPart};
-use nearfield_tiers::AccountedHeap;
 
 const GROUP: CommandGroup = CommandGroup::List;
 
@@ -190,7 +189,7 @@ impl ListEnd {
     }
 
     /// Adds an element at this end.
-    pub fn push(self, list: &mut ListObject<AccountedHeap>, limits: &ObjectLimits, element: &[u8]) {
+    pub fn push(self, list: &mut ListObject, limits: &ObjectLimits, element: &[u8]) {
         match self {
             ListEnd::Left => list.push_front(limits, element),
             ListEnd::Right => list.push_back(limits, element),
@@ -214,7 +213,7 @@ impl ListEnd {
     }
 
     /// Returns the element at this end.
-    pub fn peek(self, list: &ListObject<AccountedHeap>) -> Option<&[u8]> {
+    pub fn peek(self, list: &ListObject) -> Option<&[u8]> {
         match self {
             ListEnd::Left => list.first(),
             ListEnd::Right => list.last(),
@@ -222,7 +221,7 @@ impl ListEnd {
     }
 
     /// Removes elements at this end.
-    pub fn remove(self, list: &mut ListObject<AccountedHeap>, count: usize) {
+    pub fn remove(self, list: &mut ListObject, count: usize) {
         match self {
             ListEnd::Left => list.remove_front(count),
             ListEnd::Right => list.remove_back(count),
@@ -232,7 +231,7 @@ impl ListEnd {
 
 fn push(planned: &mut PlannedCommand<'_>, end: ListEnd) -> Answer {
     let elements = planned.rest(2);
-    let len = planned.edit::<ListObject<AccountedHeap>, _>(0, |list, limits| {
+    let len = planned.edit::<ListObject, _>(0, |list, limits| {
         for element in elements {
             end.push(list, limits, element);
         }
@@ -246,14 +245,12 @@ fn push(planned: &mut PlannedCommand<'_>, end: ListEnd) -> Answer {
 fn push_present(call: &mut CommandCall<'_>, end: ListEnd) -> Answer {
     let (key, elements) = (call.args[1], call.rest(2));
     let limits = call.keys.limits();
-    let len = call
-        .keys
-        .edit_present::<ListObject<AccountedHeap>, _>(key, |list| {
-            for element in elements {
-                end.push(list, &limits, element);
-            }
-            list.len()
-        })?;
+    let len = call.keys.edit_present::<ListObject, _>(key, |list| {
+        for element in elements {
+            end.push(list, &limits, element);
+        }
+        list.len()
+    })?;
     if len.is_some() {
         call.keys.changed(key, Class::List, end.pushed());
     }
@@ -267,7 +264,7 @@ fn pop(planned: &mut PlannedCommand<'_>, end: ListEnd) -> Answer {
     }
     // As in Redis, a count that is not valid is an error even without a key.
     let limit = planned.args.get(2).map(|limit| count(limit)).transpose()?;
-    let popped = planned.edit_present::<ListObject<AccountedHeap>, _>(0, |reply, list| {
+    let popped = planned.edit_present::<ListObject, _>(0, |reply, list| {
         let Some(limit) = limit else {
             reply.bulk_or_null(end.peek(list));
             end.remove(list, 1);
@@ -290,12 +287,7 @@ fn pop(planned: &mut PlannedCommand<'_>, end: ListEnd) -> Answer {
 }
 
 /// Removes at most `count` elements, and calls `visit` with each before.
-pub fn pop_into(
-    list: &mut ListObject<AccountedHeap>,
-    end: ListEnd,
-    count: usize,
-    visit: impl FnMut(&[u8]),
-) {
+pub fn pop_into(list: &mut ListObject, end: ListEnd, count: usize, visit: impl FnMut(&[u8])) {
     match end {
         ListEnd::Left => list.iter().take(count).for_each(visit),
         ListEnd::Right => {
@@ -308,7 +300,7 @@ pub fn pop_into(
 }
 
 fn llen(call: &mut CommandCall<'_>) -> Answer {
-    let len = |list: Option<&ListObject<AccountedHeap>>| list.map_or(0, ListObject::len);
+    let len = |list: Option<&ListObject>| list.map_or(0, ListObject::len);
     call.reply.count(call.keys.read(call.args[1], len)?);
     Ok(())
 }
@@ -316,30 +308,27 @@ fn llen(call: &mut CommandCall<'_>) -> Answer {
 fn lindex(call: &mut CommandCall<'_>) -> Answer {
     let index = call.args[2];
     let reply = &mut *call.reply;
-    call.keys
-        .read::<ListObject<AccountedHeap>, _>(call.args[1], |list| {
-            let Some(list) = list else {
-                reply.null();
-                return Ok(());
-            };
-            // As in Redis, the index is not parsed if there is no key.
-            let index = position(integer(index)?, list.len());
-            reply.bulk_or_null(index.and_then(|index| list.get(index)));
-            Ok(())
-        })?
+    call.keys.read::<ListObject, _>(call.args[1], |list| {
+        let Some(list) = list else {
+            reply.null();
+            return Ok(());
+        };
+        // As in Redis, the index is not parsed if there is no key.
+        let index = position(integer(index)?, list.len());
+        reply.bulk_or_null(index.and_then(|index| list.get(index)));
+        Ok(())
+    })?
 }
 
 fn lset(call: &mut CommandCall<'_>) -> Answer {
     let (key, index, element) = (call.args[1], call.args[2], call.args[3]);
     let limits = call.keys.limits();
-    let set: Option<Answer> =
-        call.keys
-            .edit_present::<ListObject<AccountedHeap>, _>(key, |list| {
-                let index = position(integer(index)?, list.len());
-                let index = index.ok_or(CommandError::IndexOutOfRange)?;
-                list.set(&limits, index, element);
-                Ok(())
-            })?;
+    let set: Option<Answer> = call.keys.edit_present::<ListObject, _>(key, |list| {
+        let index = position(integer(index)?, list.len());
+        let index = index.ok_or(CommandError::IndexOutOfRange)?;
+        list.set(&limits, index, element);
+        Ok(())
+    })?;
     set.ok_or(CommandError::NoSuchKey)??;
     call.keys.changed(key, Class::List, "lset");
     call.reply.ok();
@@ -353,16 +342,14 @@ fn linsert(call: &mut CommandCall<'_>) -> Answer {
         return Err(CommandError::Syntax);
     }
     let limits = call.keys.limits();
-    let inserted = call
-        .keys
-        .edit_present::<ListObject<AccountedHeap>, _>(key, |list| {
-            let found = if after {
-                list.insert_after(&limits, pivot, element)
-            } else {
-                list.insert_before(&limits, pivot, element)
-            };
-            found.then(|| list.len())
-        })?;
+    let inserted = call.keys.edit_present::<ListObject, _>(key, |list| {
+        let found = if after {
+            list.insert_after(&limits, pivot, element)
+        } else {
+            list.insert_before(&limits, pivot, element)
+        };
+        found.then(|| list.len())
+    })?;
     match inserted {
         None => call.reply.integer(0),
         // The list has no such pivot, while 0 means that there is no list.
@@ -378,17 +365,16 @@ fn linsert(call: &mut CommandCall<'_>) -> Answer {
 fn lrange(call: &mut CommandCall<'_>) -> Answer {
     let (start, stop) = (call.integer(2)?, call.integer(3)?);
     let reply = &mut *call.reply;
-    call.keys
-        .read::<ListObject<AccountedHeap>, _>(call.args[1], |list| {
-            let range = positions(start, stop, list.map_or(0, ListObject::len));
-            reply.array(range.len());
-            // An empty range may begin after the last element.
-            if let Some(list) = list.filter(|_| !range.is_empty()) {
-                for element in list.iter_from(range.start).take(range.len()) {
-                    reply.bulk(element);
-                }
+    call.keys.read::<ListObject, _>(call.args[1], |list| {
+        let range = positions(start, stop, list.map_or(0, ListObject::len));
+        reply.array(range.len());
+        // An empty range may begin after the last element.
+        if let Some(list) = list.filter(|_| !range.is_empty()) {
+            for element in list.iter_from(range.start).take(range.len()) {
+                reply.bulk(element);
             }
-        })
+        }
+    })
 }
 
 fn lrem(call: &mut CommandCall<'_>) -> Answer {
@@ -396,9 +382,7 @@ fn lrem(call: &mut CommandCall<'_>) -> Answer {
     let limits = call.keys.limits();
     let removed = call
         .keys
-        .edit_present::<ListObject<AccountedHeap>, _>(key, |list| {
-            list.remove(&limits, count, element)
-        })?;
+        .edit_present::<ListObject, _>(key, |list| list.remove(&limits, count, element))?;
     let removed = removed.unwrap_or(0);
     if removed > 0 {
         call.keys.changed(key, Class::List, "lrem");
@@ -409,12 +393,10 @@ fn lrem(call: &mut CommandCall<'_>) -> Answer {
 
 fn ltrim(call: &mut CommandCall<'_>) -> Answer {
     let (key, start, stop) = (call.args[1], call.integer(2)?, call.integer(3)?);
-    let trimmed = call
-        .keys
-        .edit_present::<ListObject<AccountedHeap>, _>(key, |list| {
-            let range = positions(start, stop, list.len());
-            list.trim(range.start, range.end);
-        })?;
+    let trimmed = call.keys.edit_present::<ListObject, _>(key, |list| {
+        let range = positions(start, stop, list.len());
+        list.trim(range.start, range.end);
+    })?;
     // As in Redis, LTRIM counts as a change even if it removes nothing.
     if trimmed.is_some() {
         call.keys.changed(key, Class::List, "ltrim");
@@ -483,12 +465,7 @@ impl LposOptions {
     }
 
     /// Calls `found` with the indexes, in the order of the search, until it returns false.
-    fn run(
-        &self,
-        list: &ListObject<AccountedHeap>,
-        element: &[u8],
-        mut found: impl FnMut(usize) -> bool,
-    ) {
+    fn run(&self, list: &ListObject, element: &[u8], mut found: impl FnMut(usize) -> bool) {
         let last = list.len().saturating_sub(1);
         let elements = if self.reverse {
             list.iter_back_from(last)
@@ -516,32 +493,31 @@ fn lpos(call: &mut CommandCall<'_>) -> Answer {
     let element = call.args[2];
     let search = LposOptions::parse(call.rest(3))?;
     let reply = &mut *call.reply;
-    call.keys
-        .read::<ListObject<AccountedHeap>, _>(call.args[1], |list| {
-            let Some(limit) = search.count else {
-                let mut first = None;
-                if let Some(list) = list {
-                    search.run(list, element, |index| {
-                        first = Some(index);
-                        false
-                    });
-                }
-                match first {
-                    Some(index) => reply.count(index),
-                    // As in Redis, without COUNT the reply is one index and no array.
-                    None => reply.null(),
-                }
-                return;
-            };
-            let (mark, mut count) = (reply.begin(), 0);
+    call.keys.read::<ListObject, _>(call.args[1], |list| {
+        let Some(limit) = search.count else {
+            let mut first = None;
             if let Some(list) = list {
                 search.run(list, element, |index| {
-                    reply.count(index);
-                    count += 1;
-                    count < limit
+                    first = Some(index);
+                    false
                 });
             }
-            debug_assert!(count <= limit);
-            reply.end_array(mark, count);
-        })
+            match first {
+                Some(index) => reply.count(index),
+                // As in Redis, without COUNT the reply is one index and no array.
+                None => reply.null(),
+            }
+            return;
+        };
+        let (mark, mut count) = (reply.begin(), 0);
+        if let Some(list) = list {
+            search.run(list, element, |index| {
+                reply.count(index);
+                count += 1;
+                count < limit
+            });
+        }
+        debug_assert!(count <= limit);
+        reply.end_array(mark, count);
+    })
 }

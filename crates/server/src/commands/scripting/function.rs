@@ -2,7 +2,9 @@
 
 use super::{Says, caller, end, end_running, prepare, runs, split_keys};
 use crate::carried;
-use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags, integer, is};
+use crate::command::{
+    Answer, CommandCall, CommandDefinition, CommandFunction, CommandGroup, Flags, integer, is,
+};
 use crate::error::CommandError;
 use crate::glob;
 use crate::rdb;
@@ -62,22 +64,14 @@ const FUNCTION: &[CommandDefinition] = &[
     CommandDefinition::help(GROUP, "7.0.0", help).summary("Lists the subcommands."),
 ];
 
-const fn changes(
-    name: &'static str,
-    arity: i32,
-    run: fn(&mut CommandCall<'_>) -> Answer,
-) -> CommandDefinition {
+const fn changes(name: &'static str, arity: i32, run: CommandFunction) -> CommandDefinition {
     CommandDefinition::new(name, arity, run)
         .writes()
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
 }
 
-const fn looks(
-    name: &'static str,
-    arity: i32,
-    run: fn(&mut CommandCall<'_>) -> Answer,
-) -> CommandDefinition {
+const fn looks(name: &'static str, arity: i32, run: CommandFunction) -> CommandDefinition {
     CommandDefinition::new(name, arity, run)
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)

@@ -3,7 +3,9 @@
 pub(super) mod function;
 mod host;
 
-use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags, integer, is};
+use crate::command::{
+    Answer, CommandCall, CommandDefinition, CommandFunction, CommandGroup, Flags, integer, is,
+};
 use crate::error::CommandError;
 use crate::script::{Script, ScriptCaller, ScriptError, ScriptRunKind};
 use host::ScriptHost;
@@ -32,10 +34,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .summary("Loads, finds and stops scripts."),
 ];
 
-pub(super) const fn runs(
-    name: &'static str,
-    run: fn(&mut CommandCall<'_>) -> Answer,
-) -> CommandDefinition {
+pub(super) const fn runs(name: &'static str, run: CommandFunction) -> CommandDefinition {
     CommandDefinition::new(name, -3, run)
         .flag(Flags::RUNS_SCRIPT)
         .keys_counted(2, None)

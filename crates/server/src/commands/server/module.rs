@@ -1,7 +1,9 @@
 //! `MODULE`, on a server without modules.
 
 use crate::command::help::help;
-use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags};
+use crate::command::{
+    Answer, CommandCall, CommandDefinition, CommandFunction, CommandGroup, Flags,
+};
 use crate::error::CommandError;
 
 const GROUP: CommandGroup = CommandGroup::Server;
@@ -31,11 +33,7 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
     CommandDefinition::help(GROUP, "5.0.0", show_help).summary("Lists the subcommands."),
 ];
 
-const fn row(
-    name: &'static str,
-    arity: i32,
-    run: fn(&mut CommandCall<'_>) -> Answer,
-) -> CommandDefinition {
+const fn row(name: &'static str, arity: i32, run: CommandFunction) -> CommandDefinition {
     CommandDefinition::new(name, arity, run)
         .flag(Flags::NO_PHASE)
         .flag(Flags::ADMIN)

@@ -2,7 +2,7 @@
 
 use crate::command::arguments::counted_keys;
 use crate::command::parts::different;
-use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, integer, is};
+use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, integer};
 use crate::commands::sorted_set::algebra::card_limit;
 use crate::commands::sorted_set::range::store;
 use crate::error::CommandError;
@@ -168,11 +168,7 @@ fn load(call: &CommandCall<'_>, set: &Input<'_>) -> Result<Vec<Vec<u8>>, Command
     Ok(members)
 }
 
-fn read(
-    call: &CommandCall<'_>,
-    (key, set): &Input<'_>,
-    read: impl FnOnce(&Set<AccountedHeap>),
-) -> Answer {
+fn read(call: &CommandCall<'_>, (key, set): &Input<'_>, read: impl FnOnce(&Set)) -> Answer {
     call.keys.read_object(key, set, |object| {
         if let Some(set) = Set::of(object) {
             steps::count(set.len());
@@ -218,18 +214,8 @@ fn sintercard(call: &mut CommandCall<'_>) -> Answer {
             "ERR Number of keys can't be greater than number of args",
         ));
     }
-    let (keys, mut options) = counted_keys(arguments, NO_COUNT)?;
-    let mut limit = usize::MAX;
-    while let [option, rest @ ..] = options {
-        let [number, rest @ ..] = rest else {
-            return Err(CommandError::Syntax);
-        };
-        if !is(option, "limit") {
-            return Err(CommandError::Syntax);
-        }
-        limit = card_limit(number)?;
-        options = rest;
-    }
+    let (keys, options) = counted_keys(arguments, NO_COUNT)?;
+    let limit = card_limit(options)?;
     let count = run(call, SetAlgebraOperation::Inter, keys)?.len();
     call.reply.count(count.min(limit));
     Ok(())

@@ -10,7 +10,6 @@ use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, Plann
 use crate::error::CommandError;
 use crate::keyspace::{Class, KeyView};
 use crate::object::Set;
-use nearfield_tiers::AccountedHeap;
 
 const GROUP: CommandGroup = CommandGroup::Set;
 
@@ -79,7 +78,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
 
 fn sadd(planned: &mut PlannedCommand<'_>) -> Answer {
     let members = planned.rest(2);
-    let added = planned.edit::<Set<AccountedHeap>, _>(0, |set, limits| {
+    let added = planned.edit::<Set, _>(0, |set, limits| {
         members
             .iter()
             .filter(|member| set.add(limits, member))
@@ -94,7 +93,7 @@ fn sadd(planned: &mut PlannedCommand<'_>) -> Answer {
 
 fn srem(planned: &mut PlannedCommand<'_>) -> Answer {
     let members = planned.rest(2);
-    let removed = planned.edit_present::<Set<AccountedHeap>, _>(0, |_, set| {
+    let removed = planned.edit_present::<Set, _>(0, |_, set| {
         members.iter().filter(|member| set.remove(member)).count()
     })?;
     let removed = removed.unwrap_or(0);
@@ -107,11 +106,9 @@ fn srem(planned: &mut PlannedCommand<'_>) -> Answer {
 
 fn sismember(call: &mut CommandCall<'_>) -> Answer {
     let member = call.args[2];
-    let is_member = call
-        .keys
-        .read::<Set<AccountedHeap>, _>(call.args[1], |set| {
-            set.is_some_and(|set| set.contains(member))
-        })?;
+    let is_member = call.keys.read::<Set, _>(call.args[1], |set| {
+        set.is_some_and(|set| set.contains(member))
+    })?;
     call.reply.integer(i64::from(is_member));
     Ok(())
 }
@@ -119,29 +116,27 @@ fn sismember(call: &mut CommandCall<'_>) -> Answer {
 fn smismember(call: &mut CommandCall<'_>) -> Answer {
     let members = call.rest(2);
     let reply = &mut *call.reply;
-    call.keys
-        .read::<Set<AccountedHeap>, _>(call.args[1], |set| {
-            reply.array(members.len());
-            for member in members {
-                let is_member = set.is_some_and(|set| set.contains(member));
-                reply.integer(i64::from(is_member));
-            }
-        })
+    call.keys.read::<Set, _>(call.args[1], |set| {
+        reply.array(members.len());
+        for member in members {
+            let is_member = set.is_some_and(|set| set.contains(member));
+            reply.integer(i64::from(is_member));
+        }
+    })
 }
 
 fn smembers(call: &mut CommandCall<'_>) -> Answer {
     let reply = &mut *call.reply;
-    call.keys
-        .read::<Set<AccountedHeap>, _>(call.args[1], |set| {
-            reply.set(set.map_or(0, Set::len));
-            for member in set.into_iter().flat_map(Set::iter) {
-                reply.bulk(&member);
-            }
-        })
+    call.keys.read::<Set, _>(call.args[1], |set| {
+        reply.set(set.map_or(0, Set::len));
+        for member in set.into_iter().flat_map(Set::iter) {
+            reply.bulk(&member);
+        }
+    })
 }
 
 fn scard(call: &mut CommandCall<'_>) -> Answer {
-    let len = |set: Option<&Set<AccountedHeap>>| set.map_or(0, Set::len);
+    let len = |set: Option<&Set>| set.map_or(0, Set::len);
     call.reply.count(call.keys.read(call.args[1], len)?);
     Ok(())
 }
@@ -152,21 +147,19 @@ fn spop(call: &mut CommandCall<'_>) -> Answer {
     }
     let key = call.args[1];
     let limit = call.args.get(2).map(|limit| count(limit)).transpose()?;
-    let popped = call
-        .keys
-        .edit_present::<Set<AccountedHeap>, _>(key, |set| {
-            let mut random = rand::rng();
-            let count = limit.unwrap_or(1).min(set.len());
-            // The key is deleted once the set is empty.
-            if count == set.len() {
-                let all = set.iter().map(|member| member.to_vec()).collect();
-                set.clear();
-                return all;
-            }
-            // Members are removed as they are drawn, so that none is drawn twice.
-            let pop = || set.pop_random(&mut random);
-            std::iter::repeat_with(pop).take(count).flatten().collect()
-        })?;
+    let popped = call.keys.edit_present::<Set, _>(key, |set| {
+        let mut random = rand::rng();
+        let count = limit.unwrap_or(1).min(set.len());
+        // The key is deleted once the set is empty.
+        if count == set.len() {
+            let all = set.iter().map(|member| member.to_vec()).collect();
+            set.clear();
+            return all;
+        }
+        // Members are removed as they are drawn, so that none is drawn twice.
+        let pop = || set.pop_random(&mut random);
+        std::iter::repeat_with(pop).take(count).flatten().collect()
+    })?;
     let popped: Vec<Vec<u8>> = popped.unwrap_or_default();
     if !popped.is_empty() {
         call.keys.changed(key, Class::Set, "spop");
@@ -193,45 +186,43 @@ fn srandmember(call: &mut CommandCall<'_>) -> Answer {
     let draw = call.args.get(2).map(|&count| RandomDraw::parse(count));
     let draw = draw.transpose()?;
     let reply = &mut *call.reply;
-    call.keys
-        .read::<Set<AccountedHeap>, _>(call.args[1], |set| {
-            let mut random = rand::rng();
-            let Some(draw) = draw else {
-                let drawn = set.and_then(|set| set.random(&mut random));
-                reply.bulk_or_null(drawn.as_deref());
-                return;
-            };
-            let len = set.map_or(0, Set::len);
-            reply.array(draw.count(len));
-            let Some(set) = set else { return };
-            let random = || set.random(&mut random).map(|drawn| (drawn, drawn));
-            draw.draw(len, set.iter(), random, |member| {
-                reply.bulk(&member);
-                !reply.is_cut()
-            });
-        })
+    call.keys.read::<Set, _>(call.args[1], |set| {
+        let mut random = rand::rng();
+        let Some(draw) = draw else {
+            let drawn = set.and_then(|set| set.random(&mut random));
+            reply.bulk_or_null(drawn.as_deref());
+            return;
+        };
+        let len = set.map_or(0, Set::len);
+        reply.array(draw.count(len));
+        let Some(set) = set else { return };
+        let random = || set.random(&mut random).map(|drawn| (drawn, drawn));
+        draw.draw(len, set.iter(), random, |member| {
+            reply.bulk(&member);
+            !reply.is_cut()
+        });
+    })
 }
 
 fn smove(call: &mut CommandCall<'_>) -> Answer {
     let (source, target, member) = (call.args[1], call.args[2], call.args[3]);
     let is_member = call
         .keys
-        .edit_present::<Set<AccountedHeap>, _>(source, |set| set.contains(member))?;
+        .edit_present::<Set, _>(source, |set| set.contains(member))?;
     let Some(is_member) = is_member else {
         call.reply.integer(0);
         return Ok(());
     };
     // The target's type is checked even if there is nothing to move.
-    call.keys
-        .edit_present::<Set<AccountedHeap>, _>(target, |_| ())?;
+    call.keys.edit_present::<Set, _>(target, |_| ())?;
     if is_member && source != target {
         // The member is added to the target before it is removed from the source, so that it is not
         // lost if the target refuses it.
         let added = call
             .keys
-            .edit::<Set<AccountedHeap>, _>(target, |set, limits| set.add(limits, member))?;
+            .edit::<Set, _>(target, |set, limits| set.add(limits, member))?;
         call.keys
-            .edit_present::<Set<AccountedHeap>, _>(source, |set| set.remove(member))?;
+            .edit_present::<Set, _>(source, |set| set.remove(member))?;
         call.keys.changed(source, Class::Set, "srem");
         if added {
             call.keys.changed(target, Class::Set, "sadd");
@@ -244,23 +235,22 @@ fn smove(call: &mut CommandCall<'_>) -> Answer {
 fn sscan(call: &mut CommandCall<'_>) -> Answer {
     let (cursor, options) = (cursor(call.args[2])?, call.rest(3));
     let reply = &mut *call.reply;
-    call.keys
-        .read::<Set<AccountedHeap>, _>(call.args[1], |set| {
-            let mark = reply.begin();
-            let Some(set) = set else {
-                reply.end_scan(mark, 0, 0);
-                return Ok(());
-            };
-            // As in Redis, the options are not checked if there is no key.
-            let step = CollectionScanOptions::parse(options, None)?;
-            let mut written = 0;
-            let next = set.scan(cursor, step.count, |member| {
-                if step.accepts(member) {
-                    reply.bulk(member);
-                    written += 1;
-                }
-            });
-            reply.end_scan(mark, next, written);
-            Ok(())
-        })?
+    call.keys.read::<Set, _>(call.args[1], |set| {
+        let mark = reply.begin();
+        let Some(set) = set else {
+            reply.end_scan(mark, 0, 0);
+            return Ok(());
+        };
+        // As in Redis, the options are not checked if there is no key.
+        let step = CollectionScanOptions::parse(options, None)?;
+        let mut written = 0;
+        let next = set.scan(cursor, step.count, |member| {
+            if step.accepts(member) {
+                reply.bulk(member);
+                written += 1;
+            }
+        });
+        reply.end_scan(mark, next, written);
+        Ok(())
+    })?
 }

@@ -464,18 +464,8 @@ fn store_result(
 }
 
 fn zintercard(call: &mut CommandCall<'_>) -> Answer {
-    let (inputs, mut options) = inputs(call, 1, "zintercard")?;
-    let mut limit = usize::MAX;
-    while let [option, rest @ ..] = options {
-        let [number, rest @ ..] = rest else {
-            return Err(CommandError::Syntax);
-        };
-        if !is(option, "limit") {
-            return Err(CommandError::Syntax);
-        }
-        limit = card_limit(number)?;
-        options = rest;
-    }
+    let (inputs, options) = inputs(call, 1, "zintercard")?;
+    let limit = card_limit(options)?;
     let complete = inputs.iter().all(Option::is_some);
     // Only the members count, whatever their scores become. With this aggregate an input has one
     // weight, however often it is named.
@@ -494,14 +484,25 @@ fn zintercard(call: &mut CommandCall<'_>) -> Answer {
     Ok(())
 }
 
-/// Parses the limit of `ZINTERCARD` and `SINTERCARD`; 0 means no limit.
+/// Parses the options of `ZINTERCARD` and `SINTERCARD`: the limit, where 0 means no limit.
 ///
 /// # Errors
-/// The argument does not parse, or is negative.
-pub fn card_limit(argument: &[u8]) -> Result<usize, CommandError> {
-    match count(argument) {
-        Ok(0) => Ok(usize::MAX),
-        Ok(limit) => Ok(limit),
-        Err(_) => Err(CommandError::text("ERR LIMIT can't be negative")),
+/// The limit does not parse or is negative, or there is another option.
+pub fn card_limit(mut options: &[&[u8]]) -> Result<usize, CommandError> {
+    let mut limit = usize::MAX;
+    while let [option, rest @ ..] = options {
+        let [number, rest @ ..] = rest else {
+            return Err(CommandError::Syntax);
+        };
+        if !is(option, "limit") {
+            return Err(CommandError::Syntax);
+        }
+        limit = match count(number) {
+            Ok(0) => usize::MAX,
+            Ok(limit) => limit,
+            Err(_) => return Err(CommandError::text("ERR LIMIT can't be negative")),
+        };
+        options = rest;
     }
+    Ok(limit)
 }

@@ -14,7 +14,6 @@ use crate::error::CommandError;
 use crate::keyspace::{Class, KeyView};
 use crate::number::{format_double, parse_double};
 use crate::object::{ObjectLimits, SortedSet};
-use nearfield_tiers::AccountedHeap;
 use smallvec::SmallVec;
 
 const GROUP: CommandGroup = CommandGroup::SortedSet;
@@ -153,7 +152,7 @@ impl ZaddOptions {
     /// Sets the score of a member, or adds to it, unless the options forbid it.
     fn apply(
         self,
-        set: &mut SortedSet<AccountedHeap>,
+        set: &mut SortedSet,
         limits: &ObjectLimits,
         member: &[u8],
         score: f64,
@@ -235,7 +234,7 @@ pub(super) fn add<'a>(
     mut members: impl Iterator<Item = (&'a [u8], f64)>,
 ) -> Answer {
     let (mut added, mut changed, mut last) = (0, 0, None);
-    let result: Answer = planned.edit::<SortedSet<AccountedHeap>, _>(0, |set, limits| {
+    let result: Answer = planned.edit::<SortedSet, _>(0, |set, limits| {
         members.try_for_each(|(member, score)| {
             last = match options.apply(set, limits, member, score)? {
                 ZaddMemberEffect::Refused => None,
@@ -276,7 +275,7 @@ pub(super) fn add<'a>(
 }
 
 fn zcard(call: &mut CommandCall<'_>) -> Answer {
-    let len = |set: Option<&SortedSet<AccountedHeap>>| set.map_or(0, SortedSet::len);
+    let len = |set: Option<&SortedSet>| set.map_or(0, SortedSet::len);
     call.reply.count(call.keys.read(call.args[1], len)?);
     Ok(())
 }
@@ -285,9 +284,7 @@ fn zscore(call: &mut CommandCall<'_>) -> Answer {
     let member = call.args[2];
     let score = call
         .keys
-        .read::<SortedSet<AccountedHeap>, _>(call.args[1], |set| {
-            set.and_then(|set| set.score(member))
-        })?;
+        .read::<SortedSet, _>(call.args[1], |set| set.and_then(|set| set.score(member)))?;
     match score {
         Some(score) => call.reply.double(score),
         None => call.reply.null(),
@@ -298,16 +295,15 @@ fn zscore(call: &mut CommandCall<'_>) -> Answer {
 fn zmscore(call: &mut CommandCall<'_>) -> Answer {
     let members = call.rest(2);
     let reply = &mut *call.reply;
-    call.keys
-        .read::<SortedSet<AccountedHeap>, _>(call.args[1], |set| {
-            reply.array(members.len());
-            for member in members {
-                match set.and_then(|set| set.score(member)) {
-                    Some(score) => reply.double(score),
-                    None => reply.null(),
-                }
+    call.keys.read::<SortedSet, _>(call.args[1], |set| {
+        reply.array(members.len());
+        for member in members {
+            match set.and_then(|set| set.score(member)) {
+                Some(score) => reply.double(score),
+                None => reply.null(),
             }
-        })
+        }
+    })
 }
 
 fn rank(call: &mut CommandCall<'_>, reverse: bool) -> Answer {
@@ -321,14 +317,12 @@ fn rank(call: &mut CommandCall<'_>, reverse: bool) -> Answer {
         }
     };
     let member = call.args[2];
-    let found = call
-        .keys
-        .read::<SortedSet<AccountedHeap>, _>(call.args[1], |set| {
-            let set = set?;
-            // The rank alone is found without the score.
-            let score = if with_score { set.score(member)? } else { 0.0 };
-            Some((set.rank(member, reverse)?, score))
-        })?;
+    let found = call.keys.read::<SortedSet, _>(call.args[1], |set| {
+        let set = set?;
+        // The rank alone is found without the score.
+        let score = if with_score { set.score(member)? } else { 0.0 };
+        Some((set.rank(member, reverse)?, score))
+    })?;
     match found {
         None if with_score => call.reply.null_array(),
         None => call.reply.null(),
@@ -347,7 +341,7 @@ fn rank(call: &mut CommandCall<'_>, reverse: bool) -> Answer {
 
 fn zrem(planned: &mut PlannedCommand<'_>) -> Answer {
     let members = planned.rest(2);
-    let removed = planned.edit_present::<SortedSet<AccountedHeap>, _>(0, |_, set| {
+    let removed = planned.edit_present::<SortedSet, _>(0, |_, set| {
         let removed = members.iter().filter(|member| set.remove(member).is_some());
         removed.count()
     })?;
@@ -362,12 +356,10 @@ fn zrem(planned: &mut PlannedCommand<'_>) -> Answer {
 fn zrandmember(call: &mut CommandCall<'_>) -> Answer {
     let Some(&count) = call.args.get(2) else {
         let reply = &mut *call.reply;
-        return call
-            .keys
-            .read::<SortedSet<AccountedHeap>, _>(call.args[1], |set| {
-                let drawn = set.and_then(|set| set.random(&mut rand::rng()));
-                reply.bulk_or_null(drawn.map(|(member, _)| member));
-            });
+        return call.keys.read::<SortedSet, _>(call.args[1], |set| {
+            let drawn = set.and_then(|set| set.random(&mut rand::rng()));
+            reply.bulk_or_null(drawn.map(|(member, _)| member));
+        });
     };
     let draw = RandomDraw::parse(count)?;
     let scores = match *call.rest(3) {
@@ -376,56 +368,54 @@ fn zrandmember(call: &mut CommandCall<'_>) -> Answer {
         _ => return Err(CommandError::Syntax),
     };
     let reply = &mut *call.reply;
-    call.keys
-        .read::<SortedSet<AccountedHeap>, _>(call.args[1], |set| {
-            let len = set.map_or(0, SortedSet::len);
-            let count = draw.count(len);
+    call.keys.read::<SortedSet, _>(call.args[1], |set| {
+        let len = set.map_or(0, SortedSet::len);
+        let count = draw.count(len);
+        if scores {
+            reply.pairs(count);
+        } else {
+            reply.array(count);
+        }
+        let Some(set) = set else { return };
+        let mut random = rand::rng();
+        let random = || set.random(&mut random).map(|drawn| (drawn.0, drawn));
+        draw.draw(len, set.iter(), random, |(member, score)| {
             if scores {
-                reply.pairs(count);
-            } else {
-                reply.array(count);
+                reply.pair();
             }
-            let Some(set) = set else { return };
-            let mut random = rand::rng();
-            let random = || set.random(&mut random).map(|drawn| (drawn.0, drawn));
-            draw.draw(len, set.iter(), random, |(member, score)| {
-                if scores {
-                    reply.pair();
-                }
-                reply.bulk(member);
-                if scores {
-                    reply.double(score);
-                }
-                !reply.is_cut()
-            });
-        })
+            reply.bulk(member);
+            if scores {
+                reply.double(score);
+            }
+            !reply.is_cut()
+        });
+    })
 }
 
 fn zscan(call: &mut CommandCall<'_>) -> Answer {
     let (cursor, options) = (cursor(call.args[2])?, call.rest(3));
     let reply = &mut *call.reply;
-    call.keys
-        .read::<SortedSet<AccountedHeap>, _>(call.args[1], |set| {
-            let mark = reply.begin();
-            let Some(set) = set else {
-                reply.end_scan(mark, 0, 0);
-                return Ok(());
-            };
-            // As in Redis, the options are not checked if there is no key.
-            let step = CollectionScanOptions::parse(options, Some("noscores"))?;
-            let mut written = 0;
-            let next = set.scan(cursor, step.count, |member, score| {
-                if step.accepts(member) {
-                    reply.bulk(member);
+    call.keys.read::<SortedSet, _>(call.args[1], |set| {
+        let mark = reply.begin();
+        let Some(set) = set else {
+            reply.end_scan(mark, 0, 0);
+            return Ok(());
+        };
+        // As in Redis, the options are not checked if there is no key.
+        let step = CollectionScanOptions::parse(options, Some("noscores"))?;
+        let mut written = 0;
+        let next = set.scan(cursor, step.count, |member, score| {
+            if step.accepts(member) {
+                reply.bulk(member);
+                written += 1;
+                if step.values {
+                    // As text in both versions of the protocol, like Redis.
+                    reply.bulk(format_double(score).as_bytes());
                     written += 1;
-                    if step.values {
-                        // As text in both versions of the protocol, like Redis.
-                        reply.bulk(format_double(score).as_bytes());
-                        written += 1;
-                    }
                 }
-            });
-            reply.end_scan(mark, next, written);
-            Ok(())
-        })?
+            }
+        });
+        reply.end_scan(mark, next, written);
+        Ok(())
+    })?
 }

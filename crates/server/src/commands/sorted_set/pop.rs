@@ -8,7 +8,6 @@ use crate::commands::list::blocking::mpop_count;
 use crate::error::CommandError;
 use crate::keyspace::{Class, KeyView};
 use crate::object::SortedSet;
-use nearfield_tiers::AccountedHeap;
 
 const GROUP: CommandGroup = CommandGroup::SortedSet;
 const TIME: &str = "O(log N * M) for M members";
@@ -96,12 +95,7 @@ impl ZsetPopSide {
     }
 
     /// Removes at most `count` members, and calls `visit` with each before.
-    fn pop(
-        self,
-        set: &mut SortedSet<AccountedHeap>,
-        count: usize,
-        mut visit: impl FnMut(&[u8], f64),
-    ) {
+    fn pop(self, set: &mut SortedSet, count: usize, mut visit: impl FnMut(&[u8], f64)) {
         let len = set.len();
         let count = count.min(len);
         match self {
@@ -127,24 +121,22 @@ fn pop(call: &mut CommandCall<'_>, side: ZsetPopSide) -> Answer {
     let key = call.args[1];
     let limit = call.args.get(2).map(|limit| count(limit)).transpose()?;
     let reply = &mut *call.reply;
-    let popped = call
-        .keys
-        .edit_present::<SortedSet<AccountedHeap>, _>(key, |set| {
-            let count = limit.unwrap_or(1).min(set.len());
-            match limit {
-                Some(_) => reply.pairs(count),
-                // As in Redis, a single member is not nested in a pair, even in RESP3.
-                None => reply.array(2),
+    let popped = call.keys.edit_present::<SortedSet, _>(key, |set| {
+        let count = limit.unwrap_or(1).min(set.len());
+        match limit {
+            Some(_) => reply.pairs(count),
+            // As in Redis, a single member is not nested in a pair, even in RESP3.
+            None => reply.array(2),
+        }
+        side.pop(set, count, |member, score| {
+            if limit.is_some() {
+                reply.pair();
             }
-            side.pop(set, count, |member, score| {
-                if limit.is_some() {
-                    reply.pair();
-                }
-                reply.bulk(member);
-                reply.double(score);
-            });
-            count > 0
-        })?;
+            reply.bulk(member);
+            reply.double(score);
+        });
+        count > 0
+    })?;
     match popped {
         Some(true) => call.keys.changed(key, Class::SortedSet, side.event()),
         Some(false) => {}
@@ -164,27 +156,25 @@ fn pop_first(
 ) -> Result<bool, CommandError> {
     for &key in keys {
         let reply = &mut *call.reply;
-        let popped = call
-            .keys
-            .edit_present::<SortedSet<AccountedHeap>, _>(key, |set| {
-                let count = limit.unwrap_or(1).min(set.len());
-                debug_assert!(count > 0, "a sorted set that is stored has members");
-                reply.array(if limit.is_some() { 2 } else { 3 });
-                reply.bulk(key);
+        let popped = call.keys.edit_present::<SortedSet, _>(key, |set| {
+            let count = limit.unwrap_or(1).min(set.len());
+            debug_assert!(count > 0, "a sorted set that is stored has members");
+            reply.array(if limit.is_some() { 2 } else { 3 });
+            reply.bulk(key);
+            if limit.is_some() {
+                reply.array(count);
+            }
+            side.pop(set, count, |member, score| {
                 if limit.is_some() {
-                    reply.array(count);
+                    // As in Redis, these pairs are nested in both protocols, unlike those of
+                    // ZPOPMIN.
+                    reply.array(2);
                 }
-                side.pop(set, count, |member, score| {
-                    if limit.is_some() {
-                        // As in Redis, these pairs are nested in both protocols, unlike those of
-                        // ZPOPMIN.
-                        reply.array(2);
-                    }
-                    reply.bulk(member);
-                    reply.double(score);
-                });
-                count
-            })?;
+                reply.bulk(member);
+                reply.double(score);
+            });
+            count
+        })?;
         if let Some(count) = popped {
             call.keys.changed(key, Class::SortedSet, side.event());
             // A replay neither blocks nor searches, so the log names the key and the number.

@@ -6,7 +6,6 @@ use crate::error::CommandError;
 use crate::keyspace::{Class, KeyView};
 use crate::number::parse_double;
 use crate::object::{Container, RedisType, SortedSet};
-use nearfield_tiers::AccountedHeap;
 use std::ops::{Bound, Range};
 
 const GROUP: CommandGroup = CommandGroup::SortedSet;
@@ -166,7 +165,7 @@ impl<'a> Bounds<'a> {
     }
 
     /// Returns the ranks of the members within the bounds.
-    fn ranks(&self, set: &SortedSet<AccountedHeap>, reverse: bool) -> Range<usize> {
+    fn ranks(&self, set: &SortedSet, reverse: bool) -> Range<usize> {
         match *self {
             Bounds::Ranks(start, stop) => {
                 let range = positions(start, stop, set.len());
@@ -289,7 +288,7 @@ impl<'a> ZrangeQuery<'a> {
     }
 
     /// Returns the ranks of the requested members.
-    fn ranks(&self, set: &SortedSet<AccountedHeap>) -> Range<usize> {
+    fn ranks(&self, set: &SortedSet) -> Range<usize> {
         let ranks = self.bounds.ranks(set, self.reverse);
         let Some((offset, count)) = self.limit else {
             return ranks;
@@ -313,27 +312,26 @@ impl<'a> ZrangeQuery<'a> {
 fn range(call: &mut CommandCall<'_>, form: ZrangeForm) -> Answer {
     let query = ZrangeQuery::parse(form, call.rest(2))?;
     let reply = &mut *call.reply;
-    call.keys
-        .read::<SortedSet<AccountedHeap>, _>(call.args[1], |set| {
-            let Some(set) = set else {
-                reply.array(0);
-                return;
-            };
-            let ranks = query.ranks(set);
-            if query.scores {
-                reply.pairs(ranks.len());
-                for (member, score) in set.range(ranks, query.reverse) {
-                    reply.pair();
-                    reply.bulk(member);
-                    reply.double(score);
-                }
-            } else {
-                reply.array(ranks.len());
-                for (member, _) in set.range(ranks, query.reverse) {
-                    reply.bulk(member);
-                }
+    call.keys.read::<SortedSet, _>(call.args[1], |set| {
+        let Some(set) = set else {
+            reply.array(0);
+            return;
+        };
+        let ranks = query.ranks(set);
+        if query.scores {
+            reply.pairs(ranks.len());
+            for (member, score) in set.range(ranks, query.reverse) {
+                reply.pair();
+                reply.bulk(member);
+                reply.double(score);
             }
-        })
+        } else {
+            reply.array(ranks.len());
+            for (member, _) in set.range(ranks, query.reverse) {
+                reply.bulk(member);
+            }
+        }
+    })
 }
 
 fn zrangestore(call: &mut CommandCall<'_>) -> Answer {
@@ -342,33 +340,30 @@ fn zrangestore(call: &mut CommandCall<'_>) -> Answer {
         ..ZrangeForm::default()
     };
     let query = ZrangeQuery::parse(form, call.rest(3))?;
-    let bytes = call
-        .keys
-        .read::<SortedSet<AccountedHeap>, _>(call.args[2], |set| {
-            let part = |set: &SortedSet<AccountedHeap>| {
-                // An estimate, as if all members were of the same size.
-                let part = query.ranks(set).len() as f64 / set.len() as f64;
-                (set.memory_bytes() as f64 * part) as usize
-            };
-            set.map_or(0, part)
-        })?;
+    let bytes = call.keys.read::<SortedSet, _>(call.args[2], |set| {
+        let part = |set: &SortedSet| {
+            // An estimate, as if all members were of the same size.
+            let part = query.ranks(set).len() as f64 / set.len() as f64;
+            (set.memory_bytes() as f64 * part) as usize
+        };
+        set.map_or(0, part)
+    })?;
     call.check_room(bytes)?;
     let (limits, heap) = (call.keys.limits(), call.keys.keyspace().heap.clone());
     let mut result = SortedSet::create(&heap);
-    call.keys
-        .read::<SortedSet<AccountedHeap>, _>(call.args[2], |set| {
-            if let Some(set) = set {
-                let ranks = query.ranks(set);
-                // As in Redis, only a range of ranks tells the number of members before they are
-                // read.
-                if matches!(query.bounds, Bounds::Ranks(..)) {
-                    result = SortedSet::with_room_in(heap.clone(), &limits, ranks.len(), 0);
-                }
-                for (member, score) in set.range(ranks, false) {
-                    result.insert(&limits, member, score);
-                }
+    call.keys.read::<SortedSet, _>(call.args[2], |set| {
+        if let Some(set) = set {
+            let ranks = query.ranks(set);
+            // As in Redis, only a range of ranks tells the number of members before they are
+            // read.
+            if matches!(query.bounds, Bounds::Ranks(..)) {
+                result = SortedSet::with_room_in(heap.clone(), &limits, ranks.len(), 0);
             }
-        })?;
+            for (member, score) in set.range(ranks, false) {
+                result.insert(&limits, member, score);
+            }
+        }
+    })?;
     let count = result.len();
     store(call, call.args[1], result, "zrangestore")?;
     call.reply.count(count);
@@ -399,11 +394,9 @@ pub fn store<T: Container>(
 
 fn count(call: &mut CommandCall<'_>, by: ZrangeBoundKind) -> Answer {
     let bounds = Bounds::parse(by, call.args[2], call.args[3])?;
-    let count = call
-        .keys
-        .read::<SortedSet<AccountedHeap>, _>(call.args[1], |set| {
-            set.map_or(0, |set| bounds.ranks(set, false).len())
-        })?;
+    let count = call.keys.read::<SortedSet, _>(call.args[1], |set| {
+        set.map_or(0, |set| bounds.ranks(set, false).len())
+    })?;
     call.reply.count(count);
     Ok(())
 }
@@ -411,12 +404,10 @@ fn count(call: &mut CommandCall<'_>, by: ZrangeBoundKind) -> Answer {
 fn remove(call: &mut CommandCall<'_>, by: ZrangeBoundKind, event: &'static str) -> Answer {
     let key = call.args[1];
     let bounds = Bounds::parse(by, call.args[2], call.args[3])?;
-    let removed = call
-        .keys
-        .edit_present::<SortedSet<AccountedHeap>, _>(key, |set| {
-            let ranks = bounds.ranks(set, false);
-            set.remove_ranks(ranks, |_, _| {})
-        })?;
+    let removed = call.keys.edit_present::<SortedSet, _>(key, |set| {
+        let ranks = bounds.ranks(set, false);
+        set.remove_ranks(ranks, |_, _| {})
+    })?;
     let removed = removed.unwrap_or(0);
     if removed > 0 {
         call.keys.changed(key, Class::SortedSet, event);

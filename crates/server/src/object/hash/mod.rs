@@ -29,7 +29,7 @@ use timed::TimedHash;
 ///
 /// Fields may expire. Most methods do not see expired fields, which stay until
 /// [`take_due`](Hash::take_due). The time that decides this is set by [`at`](Hash::at).
-pub struct Hash<A: Allocator> {
+pub struct Hash<A: Allocator = AccountedHeap> {
     form: HashForm<A>,
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::object::frozen::FrozenReader;
 use crate::object::node::{Met, ObjectPart, TieredObject};
-use crate::object::testing::{bytes, cold, for_each_seed};
+use crate::object::testing::{bytes, cold, for_each_seed, shuffle};
 use nearfield_tiers::AccountedHeap;
 use nearfield_tiers::cold::ColdTiers;
 use rand::rngs::SmallRng;
@@ -79,32 +79,6 @@ fn the_form_changes_where_the_limits_say() {
     assert_eq!((other.encoding(), other.len()), ("hashtable", 128));
 }
 
-/// Moves values out of memory, and some back.
-fn shuffle(hash: &mut Hash<AccountedHeap>, cold: &Arc<ColdTiers>, random: &mut SmallRng) {
-    for (number, place) in hash.nodes() {
-        if random.random_bool(0.7) {
-            continue;
-        }
-        let mut value = Vec::new();
-        let copied = hash.copy_node(number, 0, &mut value).unwrap();
-        assert_eq!(copied.place(), place);
-        let to = match place {
-            Some(place) => {
-                cold.read(place, &mut value).unwrap();
-                None
-            }
-            // Values that cannot be compressed stay.
-            None => match cold.put(1, &[&value]) {
-                Ok(places) => Some(places[0]),
-                Err(_) => continue,
-            },
-        };
-        assert!(hash.move_node(&copied, to, cold, &value).unwrap());
-        // The value has moved, and is not where it was when it was copied.
-        assert!(!hash.move_node(&copied, None, cold, b"other").unwrap());
-    }
-}
-
 /// Returns a long text that can be compressed, or a short one.
 fn text(random: &mut SmallRng) -> Vec<u8> {
     let length = [10, 63, 64, 200, 1000][random.random_range(0..5)];
@@ -126,7 +100,7 @@ fn values_in_cold_tiers_change_nothing_and_only_those_of_the_part_are_read() {
         let removes = [0.1, 0.5, 0.9][random.random_range(0..3)];
         let length_max = [2, 4][random.random_range(0..2)];
         for step in 0..400 {
-            shuffle(&mut hash, &cold, random);
+            shuffle(&mut hash, 0.7, &cold, random);
             let fields: Vec<Vec<u8>> = (0..3).map(|_| bytes(random, length_max)).collect();
             let some = || fields.iter().map(Vec::as_slice).collect();
             let field = fields[0].as_slice();

@@ -14,13 +14,14 @@ use super::packed::{Elements, PackedStrings, packed_bytes};
 use super::{ChunkLimit, ObjectLimits};
 use allocator_api2::alloc::Allocator;
 use chunk::ListChunk;
+use nearfield_tiers::AccountedHeap;
 use ring::SlotRing;
 
 /// A sequence of byte strings.
 ///
 /// Pushing and popping take amortized constant time. Finding an index takes a walk over the chunks
 /// from the nearer end, and over the elements of one chunk.
-pub struct ListObject<A: Allocator> {
+pub struct ListObject<A: Allocator = AccountedHeap> {
     /// The chunks, none of which is empty.
     chunks: SlotRing<ListChunk<A>, A>,
     len: usize,

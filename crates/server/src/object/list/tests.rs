@@ -1,12 +1,9 @@
 use super::*;
 use crate::object::node::{Met, ObjectPart, TieredObject};
-use crate::object::testing::{bytes, cold, for_each_seed};
+use crate::object::testing::{bytes, cold, for_each_seed, shuffle};
 use nearfield_tiers::AccountedHeap;
-use nearfield_tiers::cold::ColdTiers;
 use rand::RngExt;
-use rand::rngs::SmallRng;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 fn remove(model: &mut VecDeque<Vec<u8>>, count: i64, element: &[u8]) -> usize {
     let before = model.len();
@@ -140,33 +137,6 @@ fn the_form_changes_where_the_limits_say() {
     assert_eq!(large.encoding(&limits), "quicklist");
 }
 
-/// Moves chunks out of memory, and some back.
-fn shuffle(list: &mut ListObject<AccountedHeap>, cold: &Arc<ColdTiers>, random: &mut SmallRng) {
-    for (number, place) in list.nodes() {
-        if random.random_bool(0.6) {
-            continue;
-        }
-        let mut frozen = Vec::new();
-        let hint = random.random_range(0..10);
-        let copied = list.copy_node(number, hint, &mut frozen).unwrap();
-        assert_eq!(copied.place(), place);
-        let to = match place {
-            Some(place) => {
-                cold.read(place, &mut frozen).unwrap();
-                None
-            }
-            // Chunks that cannot be compressed stay.
-            None => match cold.put(1, &[&frozen]) {
-                Ok(places) => Some(places[0]),
-                Err(_) => continue,
-            },
-        };
-        assert!(list.move_node(&copied, to, cold, &frozen).unwrap());
-        // The chunk has moved, and is no longer the one that was copied.
-        assert!(!list.move_node(&copied, None, cold, &frozen).unwrap());
-    }
-}
-
 /// Returns the number of chunks in a cold tier.
 fn cold_nodes(list: &ListObject<AccountedHeap>) -> usize {
     list.nodes().iter().filter(|node| node.1.is_some()).count()
@@ -192,7 +162,7 @@ fn chunks_in_cold_tiers_change_nothing_and_only_those_of_the_part_are_read() {
         let mut list = ListObject::new_in(heap.clone());
         let mut plain = ListObject::new_in(AccountedHeap::new());
         for _ in 0..300 {
-            shuffle(&mut list, &cold, random);
+            shuffle(&mut list, 0.6, &cold, random);
             let element = bytes(random, 1000);
             let pivot = bytes(random, 1);
             let index = random.random_range(0..=plain.len());

@@ -11,6 +11,7 @@ use super::table::{ByteStringTable, Ids};
 use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
 use integers::Integers;
+use nearfield_tiers::AccountedHeap;
 use rand::{Rng, RngExt};
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
@@ -19,7 +20,7 @@ use std::ops::Deref;
 ///
 /// A small set is packed, or sorted integers if all its members are integers; the complexities
 /// given here are those of large ones.
-pub struct Set<A: Allocator> {
+pub struct Set<A: Allocator = AccountedHeap> {
     form: SetForm<A>,
 }
 

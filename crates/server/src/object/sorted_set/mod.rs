@@ -13,6 +13,7 @@ use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
 use edge::Edge;
 use large::{Large, LargeEntries};
+use nearfield_tiers::AccountedHeap;
 use rand::{Rng, RngExt};
 use std::ops::{Bound, Range, RangeBounds};
 
@@ -21,7 +22,7 @@ use std::ops::{Bound, Range, RangeBounds};
 /// A small set is packed; the complexities given here are those of large ones. Ranks count from 0
 /// at the least score. To visit the members between bounds, ask for the range of their ranks first;
 /// it also gives their number.
-pub struct SortedSet<A: Allocator> {
+pub struct SortedSet<A: Allocator = AccountedHeap> {
     form: SortedSetForm<A>,
 }
 
@@ -377,24 +378,6 @@ impl<A: Allocator + Clone> SortedSet<A> {
             }
         }
         count
-    }
-
-    /// Removes the member of the least score. Logarithmic.
-    pub fn pop_min(&mut self) -> Option<(Vec<u8>, f64)> {
-        self.pop(0)
-    }
-
-    /// Removes the member of the greatest score. Logarithmic.
-    pub fn pop_max(&mut self) -> Option<(Vec<u8>, f64)> {
-        self.pop(self.len().checked_sub(1)?)
-    }
-
-    fn pop(&mut self, rank: usize) -> Option<(Vec<u8>, f64)> {
-        let mut popped = None;
-        self.remove_ranks(rank..rank + 1, |member, score| {
-            popped = Some((member.to_vec(), score));
-        });
-        popped
     }
 
     /// Returns a random member, all with equal probability.

@@ -6,7 +6,7 @@
 //! ```
 
 use super::slice::RdbPackedReader;
-use crate::rdb::error::RdbError;
+use crate::rdb::error::RdbResult;
 use crate::rdb::source::decimal;
 
 const END: u8 = 0xff;
@@ -16,7 +16,7 @@ pub(in crate::rdb) fn read(
     bytes: &[u8],
     offset: u64,
     elements: &mut Vec<Vec<u8>>,
-) -> Result<(), RdbError> {
+) -> RdbResult<()> {
     let mut slice = RdbPackedReader::new("listpack", bytes, offset);
     slice.total()?;
     let announced = u16::from_le_bytes(slice.array()?);
@@ -35,7 +35,7 @@ pub(in crate::rdb) fn read(
     slice.finish(announced, elements.len() - before)
 }
 
-fn entry(form: u8, slice: &mut RdbPackedReader<'_>) -> Result<Vec<u8>, RdbError> {
+fn entry(form: u8, slice: &mut RdbPackedReader<'_>) -> RdbResult<Vec<u8>> {
     let bytes = match form {
         0..0x80 => return Ok(decimal(form)),
         0x80..0xc0 => usize::from(form & 0x3f),
@@ -57,7 +57,7 @@ fn entry(form: u8, slice: &mut RdbPackedReader<'_>) -> Result<Vec<u8>, RdbError>
 
 /// Reads the length after an entry, and checks it to detect damage that moved a boundary. It is
 /// written in groups of 7 bits, the highest first, and all except the first have the top bit set.
-fn check_length(length: usize, slice: &mut RdbPackedReader<'_>) -> Result<(), RdbError> {
+fn check_length(length: usize, slice: &mut RdbPackedReader<'_>) -> RdbResult<()> {
     // These are Redis's own limits, which leave the greatest number of each size to the next one.
     let groups = match length {
         0..=127 => 1,

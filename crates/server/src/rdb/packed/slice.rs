@@ -1,6 +1,6 @@
 //! The bytes of a packed value, read from the front.
 
-use crate::rdb::error::RdbError;
+use crate::rdb::error::{RdbError, RdbResult};
 
 pub(super) struct RdbPackedReader<'a> {
     what: &'static str,
@@ -41,55 +41,55 @@ impl<'a> RdbPackedReader<'a> {
         }
     }
 
-    pub fn take(&mut self, count: usize) -> Result<&'a [u8], RdbError> {
+    pub fn take(&mut self, count: usize) -> RdbResult<&'a [u8]> {
         let taken = self.rest.split_at_checked(count);
         let (taken, rest) = taken.ok_or_else(|| self.bad_length(count as u64))?;
         self.rest = rest;
         Ok(taken)
     }
 
-    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], RdbError> {
+    pub fn array<const N: usize>(&mut self) -> RdbResult<[u8; N]> {
         let taken = self.rest.split_first_chunk();
         let (taken, rest) = taken.ok_or_else(|| self.bad_length(N as u64))?;
         self.rest = rest;
         Ok(*taken)
     }
 
-    pub fn u8(&mut self) -> Result<u8, RdbError> {
+    pub fn u8(&mut self) -> RdbResult<u8> {
         Ok(u8::from_le_bytes(self.array()?))
     }
 
-    pub fn u32(&mut self) -> Result<u32, RdbError> {
+    pub fn u32(&mut self) -> RdbResult<u32> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
     /// Reads a number of bytes, which is a `u32`.
-    pub fn size(&mut self) -> Result<usize, RdbError> {
+    pub fn size(&mut self) -> RdbResult<usize> {
         let size = self.u32()?;
         usize::try_from(size).map_err(|_| self.bad_length(size.into()))
     }
 
-    pub fn i16(&mut self) -> Result<i16, RdbError> {
+    pub fn i16(&mut self) -> RdbResult<i16> {
         Ok(i16::from_le_bytes(self.array()?))
     }
 
     /// Reads an integer of three bytes.
-    pub fn i24(&mut self) -> Result<i32, RdbError> {
+    pub fn i24(&mut self) -> RdbResult<i32> {
         let [low, middle, high] = self.array()?;
         // Moved into the upper bytes and back down, which extends the sign.
         Ok(i32::from_le_bytes([0, low, middle, high]) >> 8)
     }
 
-    pub fn i32(&mut self) -> Result<i32, RdbError> {
+    pub fn i32(&mut self) -> RdbResult<i32> {
         Ok(i32::from_le_bytes(self.array()?))
     }
 
-    pub fn i64(&mut self) -> Result<i64, RdbError> {
+    pub fn i64(&mut self) -> RdbResult<i64> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
     /// Reads the total number of bytes, which must be right.
-    pub fn total(&mut self) -> Result<(), RdbError> {
+    pub fn total(&mut self) -> RdbResult<()> {
         let length = self.remaining();
         let total = self.size()?;
         if total == length {
@@ -100,7 +100,7 @@ impl<'a> RdbPackedReader<'a> {
     }
 
     /// Refuses bytes after the end, and a wrong number of elements.
-    pub fn finish(&self, announced: u16, found: usize) -> Result<(), RdbError> {
+    pub fn finish(&self, announced: u16, found: usize) -> RdbResult<()> {
         if self.remaining() > 0 {
             return Err(self.bad_length(self.remaining() as u64));
         }

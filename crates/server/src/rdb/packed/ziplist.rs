@@ -6,7 +6,7 @@
 //! ```
 
 use super::slice::RdbPackedReader;
-use crate::rdb::error::RdbError;
+use crate::rdb::error::RdbResult;
 use crate::rdb::source::decimal;
 
 const END: u8 = 0xff;
@@ -18,7 +18,7 @@ pub(in crate::rdb) fn read(
     bytes: &[u8],
     offset: u64,
     elements: &mut Vec<Vec<u8>>,
-) -> Result<(), RdbError> {
+) -> RdbResult<()> {
     let mut slice = RdbPackedReader::new("ziplist", bytes, offset);
     slice.total()?;
     // The offset of the last entry serves walks backward only.
@@ -45,7 +45,7 @@ pub(in crate::rdb) fn read(
     slice.finish(announced, elements.len() - before)
 }
 
-fn entry(slice: &mut RdbPackedReader<'_>) -> Result<Vec<u8>, RdbError> {
+fn entry(slice: &mut RdbPackedReader<'_>) -> RdbResult<Vec<u8>> {
     let form = slice.u8()?;
     let bytes = match form {
         0..0x40 => form.into(),

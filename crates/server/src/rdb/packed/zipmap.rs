@@ -6,7 +6,7 @@
 
 use super::Pairs;
 use super::slice::RdbPackedReader;
-use crate::rdb::error::RdbError;
+use crate::rdb::error::RdbResult;
 
 const END: u8 = 0xff;
 /// The marker of a large number. For a length: it follows in four bytes. For the number of fields:
@@ -14,7 +14,7 @@ const END: u8 = 0xff;
 const LONG: u8 = 0xfe;
 
 /// Returns the fields and values of the zipmap `bytes`, which is at `offset`.
-pub(in crate::rdb) fn read(bytes: &[u8], offset: u64) -> Result<Pairs, RdbError> {
+pub(in crate::rdb) fn read(bytes: &[u8], offset: u64) -> RdbResult<Pairs> {
     let mut slice = RdbPackedReader::new("zipmap", bytes, offset);
     let announced = slice.u8()?;
     let mut fields = Vec::new();
@@ -39,7 +39,7 @@ pub(in crate::rdb) fn read(bytes: &[u8], offset: u64) -> Result<Pairs, RdbError>
 }
 
 /// Reads the length of the next string, or `None` at the end.
-fn length(slice: &mut RdbPackedReader<'_>) -> Result<Option<usize>, RdbError> {
+fn length(slice: &mut RdbPackedReader<'_>) -> RdbResult<Option<usize>> {
     Ok(match slice.u8()? {
         END => None,
         LONG => Some(slice.size()?),

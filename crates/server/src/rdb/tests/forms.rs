@@ -12,6 +12,38 @@ fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
+fn pairs_of(elements: &[Vec<u8>]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let pairs = elements.chunks_exact(2);
+    pairs
+        .map(|pair| (pair[0].clone(), pair[1].clone()))
+        .collect()
+}
+
+/// Checks that a value is refused for a byte of its encoding, and returns the choice that the byte
+/// makes.
+fn refused_encoding(type_byte: u8, body: &[u8], byte: u64, at: u64) -> &'static str {
+    match value(type_byte, body) {
+        Err(RdbError::BadEncoding {
+            what,
+            found,
+            offset,
+        }) if found == byte && offset == at => what,
+        other => panic!("type {type_byte}: {other:?} in place of {byte} at {at}"),
+    }
+}
+
+/// Checks that a file is refused for a part that cannot be read or skipped.
+fn check_unsupported(file: &[u8], policy: RdbUnsupportedPolicy, expected: u8) {
+    match items(file, policy).unwrap_err() {
+        RdbError::Unsupported {
+            type_byte,
+            offset: 9,
+            ..
+        } => assert_eq!(type_byte, expected),
+        error => panic!("{error}"),
+    }
+}
+
 #[test]
 fn lengths_take_the_shortest_form() {
     let forms: &[(u64, &[u8])] = &[
@@ -89,15 +121,7 @@ fn compressed_strings_are_restored() {
             offset: 12
         })
     ));
-    let unknown = b"\xc4\x05";
-    assert!(matches!(
-        value(0, unknown),
-        Err(RdbError::BadEncoding {
-            found: 4,
-            offset: 12,
-            ..
-        })
-    ));
+    refused_encoding(0, b"\xc4\x05", 4, 12);
 }
 
 #[test]
@@ -208,10 +232,7 @@ fn listpacks_hold_every_form() {
     );
     let pairs = expected.len() / 2;
     let pairs_of_entries = string(&listpack(&entries[..2 * pairs]));
-    let pairs: Vec<_> = expected
-        .chunks_exact(2)
-        .map(|pair| (pair[0].clone(), pair[1].clone()))
-        .collect();
+    let pairs = pairs_of(&expected);
     let hash = value(kind::HASH_LISTPACK, &pairs_of_entries).unwrap();
     assert_eq!(hash, RdbValue::Hash(pairs));
     assert!(matches!(
@@ -278,14 +299,8 @@ fn ziplists_hold_every_form() {
         value(kind::LIST_ZIPLIST, &packed).unwrap(),
         RdbValue::List(expected.clone())
     );
-    let pairs: Vec<_> = expected
-        .chunks_exact(2)
-        .map(|pair| (pair[0].clone(), pair[1].clone()))
-        .collect();
-    assert_eq!(
-        value(kind::HASH_ZIPLIST, &packed).unwrap(),
-        RdbValue::Hash(pairs)
-    );
+    let hash = value(kind::HASH_ZIPLIST, &packed).unwrap();
+    assert_eq!(hash, RdbValue::Hash(pairs_of(&expected)));
     let twice = [b"\x02", packed.as_slice(), &packed].concat();
     let doubled = [expected.clone(), expected].concat();
     assert_eq!(
@@ -332,14 +347,8 @@ fn nodes_of_lists_are_plain_or_packed() {
     let body = [b"\x03\x02", packed.as_slice(), b"\x01\x03big\x02", &packed].concat();
     let expected = RdbValue::List(texts(&["a", "5", "big", "a", "5"]));
     assert_eq!(value(kind::LIST_OF_LISTPACKS, &body).unwrap(), expected);
-    assert!(matches!(
-        value(kind::LIST_OF_LISTPACKS, b"\x01\x03\x00"),
-        Err(RdbError::BadEncoding {
-            what: "form of a node",
-            found: 3,
-            offset: 13
-        })
-    ));
+    let what = refused_encoding(kind::LIST_OF_LISTPACKS, b"\x01\x03\x00", 3, 13);
+    assert_eq!(what, "form of a node");
 }
 
 #[test]
@@ -382,14 +391,8 @@ fn zipmaps_may_hold_unused_bytes() {
         (b"long".to_vec(), vec![b'v'; 300]),
     ];
     assert_eq!(value(9, &string(&bytes)).unwrap(), RdbValue::Hash(expected));
-    assert!(matches!(
-        value(9, &string(b"\x01\x01f\xff")),
-        Err(RdbError::BadEncoding {
-            what: "zipmap",
-            found: 255,
-            offset: 12
-        })
-    ));
+    let what = refused_encoding(9, &string(b"\x01\x01f\xff"), 255, 12);
+    assert_eq!(what, "zipmap");
     for bytes in [
         &b"\x01\x01f\x05\x00v"[..],
         b"\x02\x01f\x01\x00v\xff",
@@ -404,6 +407,18 @@ fn zipmaps_may_hold_unused_bytes() {
 
 #[test]
 fn contradictions_in_packed_values_are_found() {
+    let check = |type_byte, right: &[u8], position: usize, byte| {
+        let mut wrong = right.to_vec();
+        wrong[position] = byte;
+        let error = value(type_byte, &string(&wrong)).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                RdbError::BadLength { offset: 12, .. } | RdbError::BadEncoding { offset: 12, .. }
+            ),
+            "{byte} at {position} of type {type_byte}: {error}"
+        );
+    };
     let right = listpack(&[b"\x82ab", b"\x05"]);
     for (position, byte) in [
         (0, 99),
@@ -414,16 +429,7 @@ fn contradictions_in_packed_values_are_found() {
         (9, 2),
         (9, 0x83),
     ] {
-        let mut wrong = right.clone();
-        wrong[position] = byte;
-        let error = value(20, &string(&wrong)).unwrap_err();
-        assert!(
-            matches!(
-                error,
-                RdbError::BadLength { offset: 12, .. } | RdbError::BadEncoding { offset: 12, .. }
-            ),
-            "{byte} at {position}: {error}"
-        );
+        check(20, &right, position, byte);
     }
     let right = ziplist(&[b"\x02ab", b"\xf6"]);
     for (position, byte) in [
@@ -436,16 +442,7 @@ fn contradictions_in_packed_values_are_found() {
         (11, 0xff),
         (14, 3),
     ] {
-        let mut wrong = right.clone();
-        wrong[position] = byte;
-        let error = value(10, &string(&wrong)).unwrap_err();
-        assert!(
-            matches!(
-                error,
-                RdbError::BadLength { offset: 12, .. } | RdbError::BadEncoding { offset: 12, .. }
-            ),
-            "{byte} at {position}: {error}"
-        );
+        check(10, &right, position, byte);
     }
     // A number of elements that does not fit into 16 bits is not stored.
     let mut untold = listpack(&[b"\x82ab", b"\x05"]);
@@ -481,10 +478,8 @@ fn times_and_uses_belong_to_the_next_key() {
         entry(b"d", Some(0), None, None),
         RdbItem::End,
     ];
-    assert_eq!(
-        items(&file(body), RdbUnsupportedPolicy::Refuse).unwrap(),
-        expected
-    );
+    let read = items(&file(body), RdbUnsupportedPolicy::Refuse).unwrap();
+    assert_eq!(read, expected);
 }
 
 #[test]
@@ -496,18 +491,9 @@ fn what_stands_beside_keys_is_read() {
         RdbItem::Select(0),
         RdbItem::End,
     ];
-    assert_eq!(
-        items(&file(body), RdbUnsupportedPolicy::Refuse).unwrap(),
-        expected
-    );
-    assert!(matches!(
-        items(&file(b"\xf6\x00"), RdbUnsupportedPolicy::Skip),
-        Err(RdbError::Unsupported {
-            type_byte: 246,
-            offset: 9,
-            ..
-        })
-    ));
+    let read = items(&file(body), RdbUnsupportedPolicy::Refuse).unwrap();
+    assert_eq!(read, expected);
+    check_unsupported(&file(b"\xf6\x00"), RdbUnsupportedPolicy::Skip, 246);
 }
 
 #[test]
@@ -646,43 +632,15 @@ fn the_unsupported_is_refused_or_skipped() {
     }
     // The value of an old module does not mark its end.
     let opaque = file(b"\x06\x04name\x00");
-    assert!(matches!(
-        items(&opaque, RdbUnsupportedPolicy::Skip),
-        Err(RdbError::Unsupported {
-            type_byte: 6,
-            offset: 9,
-            ..
-        })
-    ));
+    check_unsupported(&opaque, RdbUnsupportedPolicy::Skip, 6);
     let aux = file(b"\xf7\x81MODULEID\x02\x01\x05\x02hi\x00");
-    assert!(matches!(
-        items(&aux, RdbUnsupportedPolicy::Refuse),
-        Err(RdbError::Unsupported {
-            type_byte: 247,
-            offset: 9,
-            ..
-        })
-    ));
+    check_unsupported(&aux, RdbUnsupportedPolicy::Refuse, 247);
     assert_eq!(
         items(&aux, RdbUnsupportedPolicy::Skip).unwrap(),
         [RdbItem::End]
     );
-    assert!(matches!(
-        value(8, b""),
-        Err(RdbError::BadEncoding {
-            found: 8,
-            offset: 9,
-            ..
-        })
-    ));
-    assert!(matches!(
-        value(26, b""),
-        Err(RdbError::BadEncoding {
-            found: 26,
-            offset: 9,
-            ..
-        })
-    ));
+    refused_encoding(8, b"", 8, 9);
+    refused_encoding(26, b"", 26, 9);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use crate::object::stream::NEVER_ACTIVE;
 use crate::object::stream::testing::made;
 use crate::rdb::{
-    Attributes, RdbError, RdbItem, RdbReader, RdbUnsupportedPolicy, RdbValue, RdbWriter, TimedField,
+    Attributes, RdbItem, RdbReader, RdbResult, RdbUnsupportedPolicy, RdbValue, RdbWriter,
+    TimedField,
 };
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt};
@@ -74,7 +75,7 @@ pub fn file(body: &[u8]) -> Vec<u8> {
 }
 
 /// Reads the value of type `type_byte` that `body` holds.
-pub fn value(type_byte: u8, body: &[u8]) -> Result<RdbValue, RdbError> {
+pub fn value(type_byte: u8, body: &[u8]) -> RdbResult<RdbValue> {
     let file = file(&[&[type_byte, 1, b'k'], body].concat());
     let mut reader = RdbReader::new(file.as_slice(), RdbUnsupportedPolicy::Refuse)?;
     let item = reader.next().unwrap()?;
@@ -87,7 +88,7 @@ pub fn value(type_byte: u8, body: &[u8]) -> Result<RdbValue, RdbError> {
     Ok(value)
 }
 
-pub fn items(file: &[u8], unsupported: RdbUnsupportedPolicy) -> Result<Vec<RdbItem>, RdbError> {
+pub fn items(file: &[u8], unsupported: RdbUnsupportedPolicy) -> RdbResult<Vec<RdbItem>> {
     RdbReader::new(file, unsupported)?.collect()
 }
 
@@ -184,7 +185,15 @@ pub fn entry(key: Vec<u8>, value: RdbValue, attributes: Attributes) -> RdbItem {
 }
 
 /// Writes `items` through the calls that take one element each.
-pub fn write(items: &[RdbItem]) -> Result<Vec<u8>, RdbError> {
+pub fn write(items: &[RdbItem]) -> RdbResult<Vec<u8>> {
+    write_with(items, write_by_element)
+}
+
+/// Writes `items`, and the entries among them by a function.
+pub fn write_with(
+    items: &[RdbItem],
+    entry: impl Fn(&mut RdbWriter<Vec<u8>>, &[u8], &RdbValue, Attributes) -> RdbResult<()>,
+) -> RdbResult<Vec<u8>> {
     let mut writer = RdbWriter::new(Vec::new())?;
     for item in items {
         match item {
@@ -204,7 +213,7 @@ pub fn write(items: &[RdbItem]) -> Result<Vec<u8>, RdbError> {
                     idle_s: *idle_s,
                     frequency: *frequency,
                 };
-                write_by_element(&mut writer, key, value, attributes)?;
+                entry(&mut writer, key, value, attributes)?;
             }
             RdbItem::End => {}
         }
@@ -217,7 +226,7 @@ fn write_by_element(
     key: &[u8],
     value: &RdbValue,
     attributes: Attributes,
-) -> Result<(), RdbError> {
+) -> RdbResult<()> {
     match value {
         RdbValue::String(bytes) => writer.string(key, bytes, attributes)?,
         RdbValue::List(elements) => {

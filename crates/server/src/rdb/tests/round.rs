@@ -1,6 +1,8 @@
 //! Tests that written data are read back.
 
-use super::made::{entry, items, random_attributes, random_string, random_value, write};
+use super::made::{
+    entry, items, random_attributes, random_string, random_value, write, write_with,
+};
 use crate::rdb::{
     Attributes, Dialect, RdbError, RdbItem, RdbReader, RdbUnsupportedPolicy, RdbValue, RdbWriter,
     dump, restore,
@@ -46,32 +48,10 @@ fn random_files_come_back() {
             "seed {seed}"
         );
         // Writing value by value makes the same file as element by element.
-        let mut writer = RdbWriter::new(Vec::new()).unwrap();
-        for item in &written {
-            match item {
-                RdbItem::Aux(key, value) => writer.aux(key, value).unwrap(),
-                RdbItem::Function(code) => writer.function(code).unwrap(),
-                RdbItem::Select(database) => writer.select(*database).unwrap(),
-                RdbItem::ResizeDb { keys, expires } => writer.resize(*keys, *expires).unwrap(),
-                RdbItem::Entry {
-                    key,
-                    value,
-                    expires_at_ms,
-                    idle_s,
-                    frequency,
-                } => {
-                    let (expires_at_ms, idle_s, frequency) = (*expires_at_ms, *idle_s, *frequency);
-                    let attributes = Attributes {
-                        expires_at_ms,
-                        idle_s,
-                        frequency,
-                    };
-                    writer.entry(key, value, attributes).unwrap();
-                }
-                RdbItem::End => {}
-            }
-        }
-        assert!(writer.finish().unwrap() == file, "seed {seed}");
+        let by_value = write_with(&written, |writer, key, value, attributes| {
+            writer.entry(key, value, attributes)
+        });
+        assert!(by_value.unwrap() == file, "seed {seed}");
     }
 }
 

@@ -76,6 +76,14 @@ impl FaultyTierServer {
         self.check(values);
     }
 
+    /// Checks that the first `count` keys have the values that [`set`] gives them.
+    fn check_set(&self, count: u64) {
+        for number in 0..count {
+            let found = self.run(&[b"GET", &name(number)]);
+            assert_eq!(found, RespReplyValue::Bulk(noise(number, 1000)));
+        }
+    }
+
     /// Checks that all accounts are exact, and that all values are there.
     fn check(&self, values: &[(Vec<u8>, RespReplyValue)]) {
         check_settled(&self.server.server.keyspace);
@@ -111,6 +119,43 @@ fn text_of(value: &RespReplyValue) -> String {
         RespReplyValue::Error(text) => String::from_utf8_lossy(text).into_owned(),
         other => panic!("no error: {other}"),
     }
+}
+
+fn reads_fail() -> TierFaults {
+    TierFaults {
+        reads: Some(EIO),
+        ..TierFaults::default()
+    }
+}
+
+fn reads_flip() -> TierFaults {
+    TierFaults {
+        flips: true,
+        ..TierFaults::default()
+    }
+}
+
+fn is_ok(reply: &RespReplyValue) -> bool {
+    *reply == RespReplyValue::simple("OK")
+}
+
+/// Sets a key to a value of a kilobyte that cannot be compressed.
+fn set(connection: &mut TestkitConnection, number: u64) -> RespReplyValue {
+    let words: [&[u8]; 3] = [b"SET", &name(number), &noise(number, 1000)];
+    connection.command(&words).unwrap()
+}
+
+/// Sets keys from `kept` on until one is refused for its memory.
+fn set_until_refused(connection: &mut TestkitConnection, kept: &mut u64) {
+    let refused = loop {
+        match set(connection, *kept) {
+            RespReplyValue::Error(text) => break String::from_utf8(text).unwrap(),
+            reply => assert!(is_ok(&reply), "{reply}"),
+        }
+        *kept += 1;
+        assert!(*kept < 20_000, "the tier takes more than the memory has");
+    };
+    assert!(refused.starts_with("OOM"), "{refused}");
 }
 
 const KEYS: u64 = 60;
@@ -182,15 +227,10 @@ fn reads_that_fail_or_answer_other_bytes_name_the_key_and_the_rest_goes_on() {
     let values = fill(&at);
     at.check_all(&values, b"2");
     at.run(&[b"SET", b"hot", b"value"]);
-    let fails = TierFaults {
-        reads: Some(EIO),
-        ..TierFaults::default()
-    };
-    let flips = TierFaults {
-        flips: true,
-        ..TierFaults::default()
-    };
-    for (faults, reason) in [(fails, "Input/output error"), (flips, "differ from those")] {
+    for (faults, reason) in [
+        (reads_fail(), "Input/output error"),
+        (reads_flip(), "differ from those"),
+    ] {
         at.set(faults);
         let wrong = at.read_all(&values, reason);
         assert!(wrong as u64 > KEYS / 2, "{wrong}");
@@ -239,20 +279,8 @@ fn a_node_that_cannot_be_read_names_the_key_and_nothing_changes() {
     }
     let all = at.run(&[b"LRANGE", b"list", b"0", b"-1"]);
     for (faults, reason) in [
-        (
-            TierFaults {
-                reads: Some(EIO),
-                ..TierFaults::default()
-            },
-            "Input/output error",
-        ),
-        (
-            TierFaults {
-                flips: true,
-                ..TierFaults::default()
-            },
-            "differ from those",
-        ),
+        (reads_fail(), "Input/output error"),
+        (reads_flip(), "differ from those"),
     ] {
         at.set(faults);
         let commands: [&[&[u8]]; 8] = [
@@ -283,10 +311,7 @@ fn a_node_that_cannot_be_read_names_the_key_and_nothing_changes() {
         assert!(at.run(&[b"LRANGE", b"list", b"0", b"-1"]) == all);
     }
     // A snapshot that would lack a node fails.
-    at.set(TierFaults {
-        reads: Some(EIO),
-        ..TierFaults::default()
-    });
+    at.set(reads_fail());
     assert!(matches!(at.run(&[b"SAVE"]), RespReplyValue::Error(_)));
 }
 
@@ -304,10 +329,7 @@ fn a_snapshot_fails_by_name_if_a_value_that_is_changed_meanwhile_cannot_be_read(
         // Called in no phase, before each part of the snapshot is written.
         let change = || {
             if !is_begun.replace(true) {
-                at.set(TierFaults {
-                    reads: Some(EIO),
-                    ..TierFaults::default()
-                });
+                at.set(reads_fail());
                 let reply = at.run(words);
                 assert!(!matches!(reply, RespReplyValue::Error(_)), "{reply}");
                 at.set(TierFaults::default());
@@ -354,10 +376,7 @@ fn expired_fields_of_a_hash_that_cannot_be_read_are_removed_when_it_can() {
     at.check_all(&values, b"2");
     let noted = || server.keyspace.share()[0].field_notes().len();
     assert_eq!(noted(), hashes.len());
-    at.set(TierFaults {
-        reads: Some(EIO),
-        ..TierFaults::default()
-    });
+    at.set(reads_fail());
     let script = b"return redis.call('HSET', KEYS[1], ARGV[1], 'v')";
     let set = |hash: &[u8]| at.run(&[b"HSET", hash, &name(0), b"v"]);
     let set_alone = |hash: &[u8]| at.run(&[b"EVAL", script, b"1", hash, &name(0)]);
@@ -414,37 +433,19 @@ fn a_full_disk_refuses_writes_by_name_and_loses_nothing_and_goes_on_when_it_has_
     };
     at.set(full);
     let mut kept = 0;
-    let refused = loop {
-        match at.run(&[b"SET", &name(kept), &noise(kept, 1000)]) {
-            RespReplyValue::Error(text) => break String::from_utf8(text).unwrap(),
-            reply => assert_eq!(reply, RespReplyValue::simple("OK")),
-        }
-        kept += 1;
-        assert!(kept < 20_000, "the tier takes more than the memory has");
-    };
-    assert!(refused.starts_with("OOM"), "{refused}");
+    set_until_refused(&mut at.connection.borrow_mut(), &mut kept);
     assert!(kept > 1000, "{kept}");
     let info = at.info();
     let file = &info[info.find("tier_2").unwrap()..];
     assert!(figure(file, "unwritable=") > 0.0, "{info}");
     assert!(info.contains("No space left"), "{info}");
     check(&at.server).unwrap();
-    for number in 0..kept {
-        let found = at.run(&[b"GET", &name(number)]);
-        assert_eq!(found, RespReplyValue::Bulk(noise(number, 1000)));
-    }
+    at.check_set(kept);
     at.set(TierFaults::default());
     eventually("writes are accepted again", || {
-        let reply = at
-            .server
-            .connect()
-            .command(&[b"SET", &name(kept), &noise(kept, 1000)]);
-        reply.unwrap() == RespReplyValue::simple("OK")
+        is_ok(&set(&mut at.server.connect(), kept))
     });
-    for number in 0..=kept {
-        let found = at.run(&[b"GET", &name(number)]);
-        assert_eq!(found, RespReplyValue::Bulk(noise(number, 1000)));
-    }
+    at.check_set(kept + 1);
     check(&at.server).unwrap();
     let info = at.info();
     assert!(!info.contains("No space left"), "{info}");
@@ -457,31 +458,17 @@ fn clients_go_on_while_who_moves_values_waits_for_a_disk() {
     let at = FaultyTierServer::new(1);
     let still = at.server.server.tiering.pause();
     let mut kept = 0;
-    let mut refuse = |connection: &mut TestkitConnection| loop {
-        let words: [&[u8]; 3] = [b"SET", &name(kept), &noise(kept, 1000)];
-        match connection.command(&words).unwrap() {
-            RespReplyValue::Error(text) => break String::from_utf8(text).unwrap(),
-            reply => assert_eq!(reply, RespReplyValue::simple("OK")),
-        }
-        kept += 1;
-        assert!(kept < 10_000, "the tier takes more than the memory has");
-    };
     let mut other = at.server.connect();
     for _ in 0..100 {
-        let refused = refuse(&mut at.connection.borrow_mut());
-        assert!(refused.starts_with("OOM"), "{refused}");
+        set_until_refused(&mut at.connection.borrow_mut(), &mut kept);
         let found = other.command(&[b"GET", &name(0)]).unwrap();
         assert_eq!(found, RespReplyValue::Bulk(noise(0, 1000)));
     }
     drop(still);
     eventually("writes are accepted again", || {
-        let words: [&[u8]; 3] = [b"SET", &name(kept), &noise(kept, 1000)];
-        other.command(&words).unwrap() == RespReplyValue::simple("OK")
+        is_ok(&set(&mut other, kept))
     });
-    for number in 0..=kept {
-        let found = at.run(&[b"GET", &name(number)]);
-        assert_eq!(found, RespReplyValue::Bulk(noise(number, 1000)));
-    }
+    at.check_set(kept + 1);
     check(&at.server).unwrap();
 }
 
@@ -489,10 +476,9 @@ fn clients_go_on_while_who_moves_values_waits_for_a_disk() {
 #[test]
 fn clients_go_on_while_the_disk_hangs_and_those_that_need_room_are_refused() {
     let at = FaultyTierServer::new(1);
-    let set = |kept: u64| at.run(&[b"SET", &name(kept), &noise(kept, 1000)]);
-    let is_ok = |reply: RespReplyValue| reply == RespReplyValue::simple("OK");
+    let set_next = |kept: u64| set(&mut at.connection.borrow_mut(), kept);
     let mut kept = 0;
-    while is_ok(set(kept)) {
+    while is_ok(&set_next(kept)) {
         kept += 1;
         if at.server.server.keyspace.cold.tiers().unwrap().values(2) > 1000 {
             break;
@@ -503,18 +489,10 @@ fn clients_go_on_while_the_disk_hangs_and_those_that_need_room_are_refused() {
         hangs: true,
         ..TierFaults::default()
     });
-    let refused = loop {
-        match set(kept) {
-            RespReplyValue::Error(text) => break String::from_utf8(text).unwrap(),
-            reply => assert!(is_ok(reply)),
-        }
-        kept += 1;
-        assert!(kept < 10_000, "the tier takes more than the memory has");
-    };
-    assert!(refused.starts_with("OOM"), "{refused}");
+    set_until_refused(&mut at.connection.borrow_mut(), &mut kept);
     let began = Instant::now();
     for _ in 0..100 {
-        assert!(!is_ok(set(kept)));
+        assert!(!is_ok(&set_next(kept)));
         assert_eq!(at.run(&[b"EXISTS", &name(0)]), RespReplyValue::Integer(1));
     }
     // A wait for each would take minutes.
@@ -524,11 +502,8 @@ fn clients_go_on_while_the_disk_hangs_and_those_that_need_room_are_refused() {
         began.elapsed()
     );
     at.set(TierFaults::default());
-    eventually("writes are accepted again", || is_ok(set(kept)));
-    for number in 0..=kept {
-        let found = at.run(&[b"GET", &name(number)]);
-        assert_eq!(found, RespReplyValue::Bulk(noise(number, 1000)));
-    }
+    eventually("writes are accepted again", || is_ok(&set_next(kept)));
+    at.check_set(kept + 1);
     check(&at.server).unwrap();
 }
 
@@ -536,11 +511,6 @@ fn clients_go_on_while_the_disk_hangs_and_those_that_need_room_are_refused() {
 #[test]
 fn a_disk_that_hangs_in_a_write_stops_no_client_that_needs_no_room() {
     let at = FaultyTierServer::new(1);
-    let set = |connection: &mut TestkitConnection, number: u64| {
-        let words: [&[u8]; 3] = [b"SET", &name(number), &noise(number, 1000)];
-        connection.command(&words).unwrap()
-    };
-    let is_ok = |reply: &RespReplyValue| *reply == RespReplyValue::simple("OK");
     let (mut writer, mut other) = (at.server.connect(), at.server.connect());
     at.run(&[b"SET", b"hot", b"value"]);
     let mut kept = 0;
@@ -556,16 +526,7 @@ fn a_disk_that_hangs_in_a_write_stops_no_client_that_needs_no_room() {
     let (mut longest, mut served) = (Duration::ZERO, 0);
     let first = kept;
     std::thread::scope(|scope| {
-        let writing = scope.spawn(|| {
-            loop {
-                match set(&mut writer, kept) {
-                    RespReplyValue::Error(text) => break String::from_utf8(text).unwrap(),
-                    reply => assert!(is_ok(&reply)),
-                }
-                kept += 1;
-                assert!(kept < 10_000, "the tier takes more than the memory has");
-            }
-        });
+        let writing = scope.spawn(|| set_until_refused(&mut writer, &mut kept));
         while !writing.is_finished() {
             let began = Instant::now();
             let found = other.command(&[b"GET", b"hot"]).unwrap();
@@ -576,8 +537,7 @@ fn a_disk_that_hangs_in_a_write_stops_no_client_that_needs_no_room() {
             served += 1;
             std::thread::sleep(Duration::from_millis(1));
         }
-        let refused = writing.join().unwrap();
-        assert!(refused.starts_with("OOM"), "{refused}");
+        writing.join().unwrap();
     });
     // The client that needs room has waited for seconds.
     assert!(kept > first && served > 100, "{served} commands");
@@ -586,10 +546,7 @@ fn a_disk_that_hangs_in_a_write_stops_no_client_that_needs_no_room() {
     eventually("writes are accepted again", || {
         is_ok(&set(&mut at.connection.borrow_mut(), kept))
     });
-    for number in 0..=kept {
-        let found = at.run(&[b"GET", &name(number)]);
-        assert_eq!(found, RespReplyValue::Bulk(noise(number, 1000)));
-    }
+    at.check_set(kept + 1);
     check(&at.server).unwrap();
 }
 
@@ -618,10 +575,7 @@ fn clients_that_need_room_wait_for_a_slow_disk_and_are_not_refused() {
         }
         is_over.store(true, Ordering::Relaxed);
     });
-    for number in 0..3000 {
-        let found = at.run(&[b"GET", &name(number)]);
-        assert_eq!(found, RespReplyValue::Bulk(noise(number, 1000)));
-    }
+    at.check_set(3000);
     check(&at.server).unwrap();
 }
 

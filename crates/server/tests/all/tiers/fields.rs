@@ -1,15 +1,14 @@
 //! Large hashes with values in several tiers.
 
-use super::nodes::{move_nodes, nodes, reads, run};
+use super::nodes::{
+    check_moves_beside_commands, file_reads_by, lengthened, move_nodes, nodes, reads, run,
+    start_after_kill, start_logging,
+};
 use super::*;
-use nearfield_server::config::Durability;
-use nearfield_server::keyspace::nodes::MovingNode;
-use nearfield_server::log::LogSyncPolicy;
 use nearfield_server_testkit::saving::logged_in;
 use nearfield_server_testkit::steps::eventually;
 use nearfield_server_testkit::stir::{TierMoveCounts, stir};
 use nearfield_testkit::stop::AtEnd;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -19,12 +18,7 @@ fn field(number: usize) -> String {
 
 /// Returns the value of a field. A hash of a hundred such values moves value by value.
 fn value(number: usize, version: usize) -> Vec<u8> {
-    let mut text = format!("value {number:06} {version:06} ").into_bytes();
-    while text.len() < 1000 {
-        text.extend_from_slice(b"lantern harbour meadow copper ");
-    }
-    text.truncate(1000);
-    text
+    lengthened(format!("value {number:06} {version:06} "))
 }
 
 fn set(connection: &mut TestkitConnection, key: &[u8], number: usize, version: usize) {
@@ -51,15 +45,7 @@ fn commands_read_no_other_cold_value_than_they_touch() {
     assert_eq!(nodes(&server, b"hash"), [2, 0, 198]);
     let tier = run(&mut connection, "OBJECT TIER hash");
     assert_eq!(tier, RespReplyValue::Bulk(b"memory+file".to_vec()));
-    let mut read = |line: &str| {
-        let before = reads(traffic);
-        let reply = run(&mut connection, line);
-        assert!(
-            !matches!(reply, RespReplyValue::Error(_)),
-            "{line}: {reply}"
-        );
-        (reads(traffic) - before, nodes(&server, b"hash")[2])
-    };
+    let mut read = |line: &str| file_reads_by(&server, &mut connection, b"hash", line);
     for line in [
         "HLEN hash",
         "HGET hash field:0",
@@ -168,15 +154,13 @@ fn commands_that_replace_a_value_do_not_read_it() {
 
 #[test]
 fn a_value_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
-    let folder = TestkitFolder::new();
-    let server = Nearfield::start(tiered(&folder, 1));
-    let keyspace = &server.server.keyspace;
-    let tiers = keyspace.cold.tiers().unwrap();
-    let _still = server.server.tiering.pause();
-    let mut connection = server.connect();
-    for (from, to) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
-        // A command that runs while the value is being moved; true if the value arrives.
-        for (meanwhile, arrives) in [
+    check_moves_beside_commands(
+        "hash",
+        |connection| (0..40).for_each(|number| set(connection, b"hash", number, 0)),
+        |copy| assert_eq!(copy, value(2, 0)),
+        // Until it is freed, the object of a deleted key accepts arriving values.
+        |keyspace| keyspace.retired() == 0,
+        [
             ("HSET hash field:2 changed", false),
             ("HDEL hash field:2", false),
             ("DEL hash", false),
@@ -185,44 +169,8 @@ fn a_value_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
             ("HDEL hash field:1", true),
             ("RENAME hash other", true),
             ("HGET hash field:2", true),
-        ] {
-            run(&mut connection, "DEL hash other");
-            (0..40).for_each(|number| set(&mut connection, b"hash", number, 0));
-            if from > 0 {
-                move_nodes(&server, b"hash", 1..4, from);
-            }
-            let databases = keyspace.share();
-            let (node, _) = keyspace.nodes_of(&databases, (0, b"hash"))[2];
-            let named = ValueName {
-                part: 0,
-                key: b"hash".to_vec(),
-                node,
-            };
-            let begin = || MovingNode::begin(keyspace, &databases, &named, &mut 0).unwrap();
-            drop(begin());
-            let moving = begin();
-            assert_eq!(moving.value, value(2, 0));
-            let place = (to > 0).then(|| tiers.put(to, &[&moving.value]).unwrap()[0]);
-            drop(databases);
-            let reply = run(&mut connection, meanwhile);
-            assert!(
-                !matches!(reply, RespReplyValue::Error(_)),
-                "{meanwhile}: {reply}"
-            );
-            // Until it is freed, the object of a deleted key accepts arriving values.
-            eventually("the abandoned values are freed", || keyspace.retired() == 0);
-            let published = moving.publish(&keyspace.share(), place);
-            let context = format!("{from} to {to}, {meanwhile}: {published:?}");
-            match arrives {
-                true => assert!(published.is_ok(), "{context}"),
-                false => assert!(
-                    matches!(published, Err(ValueMoveError::Changed)),
-                    "{context}"
-                ),
-            }
-            check_settled(keyspace);
-        }
-    }
+        ],
+    );
 }
 
 /// A hash is larger than the memory, and larger than a value that moves as a whole. The values that
@@ -293,16 +241,7 @@ fn a_hash_larger_than_the_memory_moves_value_by_value_and_survives() {
 fn reads_find_what_was_written_and_the_log_is_whole_while_values_move() {
     const COUNT: usize = 100;
     let folder = TestkitFolder::new();
-    let always = |directory: &Path| Durability {
-        policy: Some(LogSyncPolicy::Always),
-        ..logged_in(directory)
-    };
-    let options = ServerOptions {
-        persistence: always(&folder.0.join("data")),
-        ..tiered(&folder, 2)
-    };
-    std::fs::create_dir_all(folder.0.join("data")).unwrap();
-    let server = Nearfield::start(options);
+    let server = start_logging(&folder);
     let (stop, stirred) = (AtomicBool::new(false), TierMoveCounts::default());
     std::thread::scope(|scope| {
         scope.spawn(|| stir(&server.server.keyspace, &stop, &stirred));
@@ -323,16 +262,7 @@ fn reads_find_what_was_written_and_the_log_is_whole_while_values_move() {
             if round % 80 != 0 {
                 continue;
             }
-            // The files that a kill would leave.
-            let left = TestkitFolder::new();
-            for file in std::fs::read_dir(folder.0.join("data")).unwrap() {
-                let file = file.unwrap();
-                std::fs::copy(file.path(), left.0.join(file.file_name())).unwrap();
-            }
-            let again = Nearfield::start(ServerOptions {
-                persistence: always(&left.0),
-                ..ServerOptions::default()
-            });
+            let (_left, again) = start_after_kill(&folder);
             let mut again = again.connect();
             for (number, version) in versions.iter().enumerate() {
                 let found = get(&mut again, "hash", number);

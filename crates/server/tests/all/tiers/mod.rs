@@ -230,9 +230,7 @@ fn ask(connection: &mut TestkitConnection, commands: &[GeneratedCommand]) -> Vec
         let words: Vec<&[u8]> = sent.words.iter().map(Vec::as_slice).collect();
         encode(&mut request, &words);
     }
-    connection.send(&request).unwrap();
-    let mut receive = |_| connection.receive().unwrap();
-    commands.iter().map(&mut receive).collect()
+    connection.exchange(&request, commands.len()).unwrap()
 }
 
 /// Plays an episode on both servers. `disturb` changes commands before the second one gets them.

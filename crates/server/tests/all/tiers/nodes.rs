@@ -13,7 +13,12 @@ use std::sync::atomic::AtomicBool;
 
 /// Returns an element of a list; a chunk takes about eight of them.
 fn element(number: usize) -> Vec<u8> {
-    let mut text = format!("element {number:06} ").into_bytes();
+    lengthened(format!("element {number:06} "))
+}
+
+/// Makes a text one kilobyte long.
+pub(super) fn lengthened(text: String) -> Vec<u8> {
+    let mut text = text.into_bytes();
     while text.len() < 1000 {
         text.extend_from_slice(b"lantern harbour meadow copper ");
     }
@@ -23,6 +28,26 @@ fn element(number: usize) -> Vec<u8> {
 
 pub(super) fn run(connection: &mut TestkitConnection, line: &str) -> RespReplyValue {
     connection.run(line).unwrap()
+}
+
+fn run_without_error(connection: &mut TestkitConnection, line: &str) {
+    let reply = run(connection, line);
+    let is_error = matches!(reply, RespReplyValue::Error(_));
+    assert!(!is_error, "{line}: {reply}");
+}
+
+/// Executes a command. Returns the number of reads of the files that it needed, and the number of
+/// nodes of `key` that are in them afterwards.
+pub(super) fn file_reads_by(
+    server: &Nearfield,
+    connection: &mut TestkitConnection,
+    key: &[u8],
+    line: &str,
+) -> (u64, usize) {
+    let traffic = server.server.keyspace.cold.traffic(2).unwrap();
+    let before = reads(traffic);
+    run_without_error(connection, line);
+    (reads(traffic) - before, nodes(server, key)[2])
 }
 
 /// Creates a list of `count` elements.
@@ -73,20 +98,11 @@ fn commands_on_warm_nodes_read_no_cold_one_and_others_only_those_they_touch() {
     push(&mut connection, b"list", 200);
     let all: usize = nodes(&server, b"list").iter().sum();
     assert!(all > 20, "{all} nodes");
-    let traffic = server.server.keyspace.cold.traffic(2).unwrap();
     move_nodes(&server, b"list", 1..all - 1, 2);
     assert_eq!(nodes(&server, b"list"), [2, 0, all - 2]);
     let tier = run(&mut connection, "OBJECT TIER list");
     assert_eq!(tier, RespReplyValue::Bulk(b"memory+file".to_vec()));
-    let mut read = |line: &str| {
-        let before = reads(traffic);
-        let reply = run(&mut connection, line);
-        assert!(
-            !matches!(reply, RespReplyValue::Error(_)),
-            "{line}: {reply}"
-        );
-        (reads(traffic) - before, nodes(&server, b"list")[2])
-    };
+    let mut read = |line: &str| file_reads_by(&server, &mut connection, b"list", line);
     let cold = all - 2;
     for line in [
         "LLEN list",
@@ -164,8 +180,15 @@ fn a_node_that_is_lost_or_released_twice_is_noticed() {
     }
 }
 
-#[test]
-fn a_node_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
+/// Moves the third node of a value between all tiers, and meanwhile runs a command. `commands` also
+/// have true if the node arrives. `is_freed` returns true when no deleted value waits to be freed.
+pub(super) fn check_moves_beside_commands(
+    key: &str,
+    fill: impl Fn(&mut TestkitConnection),
+    check_copy: impl Fn(&[u8]),
+    is_freed: fn(&Keyspace) -> bool,
+    commands: [(&str, bool); 8],
+) {
     let folder = TestkitFolder::new();
     let server = Nearfield::start(tiered(&folder, 1));
     let keyspace = &server.server.keyspace;
@@ -173,44 +196,27 @@ fn a_node_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
     let _still = server.server.tiering.pause();
     let mut connection = server.connect();
     for (from, to) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
-        // A command that runs while the node is being moved; true if the node arrives.
-        for (meanwhile, arrives) in [
-            ("LSET list 20 changed", false),
-            ("LPOP list 30", false),
-            ("DEL list", false),
-            ("SET list string", false),
-            ("RPUSH list more", true),
-            ("LPOP list", true),
-            ("RENAME list other", true),
-            ("PING", true),
-        ] {
-            run(&mut connection, "DEL list other");
-            push(&mut connection, b"list", 40);
+        for (meanwhile, arrives) in commands {
+            run(&mut connection, &format!("DEL {key} other"));
+            fill(&mut connection);
             if from > 0 {
-                move_nodes(&server, b"list", 1..4, from);
+                move_nodes(&server, key.as_bytes(), 1..4, from);
             }
             let databases = keyspace.share();
-            // The third node has the elements from 16 on.
-            let (node, _) = keyspace.nodes_of(&databases, (0, b"list"))[2];
+            let (node, _) = keyspace.nodes_of(&databases, (0, key.as_bytes()))[2];
             let named = ValueName {
                 part: 0,
-                key: b"list".to_vec(),
+                key: key.as_bytes().to_vec(),
                 node,
             };
             let begin = || MovingNode::begin(keyspace, &databases, &named, &mut 0).unwrap();
             drop(begin());
             let moving = begin();
+            check_copy(&moving.value);
             let place = (to > 0).then(|| tiers.put(to, &[&moving.value]).unwrap()[0]);
             drop(databases);
-            let reply = run(&mut connection, meanwhile);
-            assert!(
-                !matches!(reply, RespReplyValue::Error(_)),
-                "{meanwhile}: {reply}"
-            );
-            // The nodes of a deleted list are there until a thread has freed them.
-            eventually("nothing waits to be freed", || {
-                keyspace.freeing.waiting_objects() == 0
-            });
+            run_without_error(&mut connection, meanwhile);
+            eventually("the abandoned value is freed", || is_freed(keyspace));
             let published = moving.publish(&keyspace.share(), place);
             let context = format!("{from} to {to}, {meanwhile}: {published:?}");
             match arrives {
@@ -223,6 +229,28 @@ fn a_node_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
             check_settled(keyspace);
         }
     }
+}
+
+#[test]
+fn a_node_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
+    check_moves_beside_commands(
+        "list",
+        |connection| push(connection, b"list", 40),
+        |_| (),
+        // The nodes of a deleted list are there until a thread has freed them.
+        |keyspace| keyspace.freeing.waiting_objects() == 0,
+        // The third node has the elements from 16 on.
+        [
+            ("LSET list 20 changed", false),
+            ("LPOP list 30", false),
+            ("DEL list", false),
+            ("SET list string", false),
+            ("RPUSH list more", true),
+            ("LPOP list", true),
+            ("RENAME list other", true),
+            ("PING", true),
+        ],
+    );
 }
 
 /// A list is larger than the memory, and larger than a value that moves as a whole.
@@ -278,21 +306,43 @@ fn a_list_larger_than_the_memory_moves_node_by_node_and_survives() {
     check(&server).unwrap();
 }
 
+fn always_logged_in(directory: &Path) -> Durability {
+    Durability {
+        policy: Some(LogSyncPolicy::Always),
+        ..logged_in(directory)
+    }
+}
+
+/// Starts a server with small tiers that logs each write into the directory `data` of a folder.
+pub(super) fn start_logging(folder: &TestkitFolder) -> Nearfield {
+    let options = ServerOptions {
+        persistence: always_logged_in(&folder.0.join("data")),
+        ..tiered(folder, 2)
+    };
+    std::fs::create_dir_all(folder.0.join("data")).unwrap();
+    Nearfield::start(options)
+}
+
+/// Starts a server on the files that a kill of the one in `folder` would leave.
+pub(super) fn start_after_kill(folder: &TestkitFolder) -> (TestkitFolder, Nearfield) {
+    let left = TestkitFolder::new();
+    for file in std::fs::read_dir(folder.0.join("data")).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), left.0.join(file.file_name())).unwrap();
+    }
+    let server = Nearfield::start(ServerOptions {
+        persistence: always_logged_in(&left.0),
+        ..ServerOptions::default()
+    });
+    (left, server)
+}
+
 /// Commands run while nodes move: each element is popped once and in order, and the log has all
 /// acknowledged writes, at whatever moment it is read.
 #[test]
 fn queues_keep_their_order_and_the_log_is_whole_while_their_nodes_move() {
     let folder = TestkitFolder::new();
-    let always = |directory: &Path| Durability {
-        policy: Some(LogSyncPolicy::Always),
-        ..logged_in(directory)
-    };
-    let options = ServerOptions {
-        persistence: always(&folder.0.join("data")),
-        ..tiered(&folder, 2)
-    };
-    std::fs::create_dir_all(folder.0.join("data")).unwrap();
-    let server = Nearfield::start(options);
+    let server = start_logging(&folder);
     let (stop, stirred) = (AtomicBool::new(false), TierMoveCounts::default());
     std::thread::scope(|scope| {
         scope.spawn(|| stir(&server.server.keyspace, &stop, &stirred));
@@ -316,16 +366,7 @@ fn queues_keep_their_order_and_the_log_is_whole_while_their_nodes_move() {
             if round % 80 != 79 {
                 continue;
             }
-            // The files that a kill would leave.
-            let left = TestkitFolder::new();
-            for file in std::fs::read_dir(folder.0.join("data")).unwrap() {
-                let file = file.unwrap();
-                std::fs::copy(file.path(), left.0.join(file.file_name())).unwrap();
-            }
-            let again = Nearfield::start(ServerOptions {
-                persistence: always(&left.0),
-                ..ServerOptions::default()
-            });
+            let (_left, again) = start_after_kill(&folder);
             let mut again = again.connect();
             let all = run(&mut again, "LRANGE queue 0 -1");
             let expected = (first..end).map(|number| RespReplyValue::Bulk(element(number)));

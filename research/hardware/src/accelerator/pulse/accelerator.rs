@@ -4,7 +4,8 @@ use super::super::{
     Departure, DepartureReason, HardwareTraversal, Iteration, MemorySpan, RackNode,
     TranslationTable, Verdict,
 };
-use super::{ParameterError, PulseDesign, PulseParameters, PulseUsage};
+use super::dram::PulseDram;
+use super::{ParameterError, PulseDesign, PulseMemoryModel, PulseParameters, PulseUsage};
 use crate::VirtualTime;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -32,7 +33,9 @@ pub struct PulseAccelerator<T> {
     to_translate: VecDeque<usize>,
     to_burst: Vec<usize>,
     memory_busy: Vec<bool>,
+    /// The channels that carry a burst; unused with a model of DRAM, which has its own.
     channel_busy: Vec<bool>,
+    dram: Option<PulseDram>,
     /// True while a burst passes the interconnect that all channels share.
     interconnect_busy: bool,
     logic: Vec<PulseLogicPipeline>,
@@ -113,6 +116,10 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
         table: TranslationTable,
     ) -> Result<PulseAccelerator<T>, ParameterError> {
         parameters.check(design)?;
+        let dram = match parameters.memory {
+            PulseMemoryModel::Channels => None,
+            PulseMemoryModel::Dram => Some(PulseDram::new(parameters, design.workspaces())?),
+        };
         Ok(PulseAccelerator {
             parameters,
             design,
@@ -130,6 +137,7 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
             to_burst: Vec::new(),
             memory_busy: vec![false; design.memory()],
             channel_busy: vec![false; parameters.channels],
+            dram,
             interconnect_busy: false,
             logic: vec![PulseLogicPipeline::default(); design.logic()],
             usage: PulseUsage::default(),
@@ -324,7 +332,9 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
             return true;
         };
         let is_held = parameters.shares_interconnect && self.interconnect_busy;
-        if self.memory_busy[pipeline] || self.channel_busy[channel] || is_held {
+        // DRAM has read the lines of the burst when it may begin.
+        let is_carrying = self.dram.is_none() && self.channel_busy[channel];
+        if self.memory_busy[pipeline] || is_carrying || is_held {
             return false;
         }
         self.memory_busy[pipeline] = true;
@@ -380,30 +390,80 @@ impl<T: HardwareTraversal> PulseAccelerator<T> {
         match self.table.check(span, stores) {
             // Bytes to write need not wait for data: the channel takes them when it is free.
             Ok(()) if stores => self.cause(now, PulseEvent::Accessed(workspace)),
-            Ok(()) => self.cause(
-                now + self.parameters.access,
-                PulseEvent::Accessed(workspace),
-            ),
+            Ok(()) => self.access(now, workspace, span),
             Err(refusal) => self.end(now, workspace, DepartureReason::Refused(refusal)),
         }
     }
 
+    /// Asks DRAM for the bytes of a fetch.
+    fn access(&mut self, now: VirtualTime, workspace: usize, span: MemorySpan) {
+        // Without bytes there are no lines to wait for.
+        if span.bytes > 0
+            && let Some(dram) = &mut self.dram
+        {
+            dram.begin(now, workspace, span);
+            return;
+        }
+        let at = now + self.parameters.access;
+        self.cause(at, PulseEvent::Accessed(workspace));
+    }
+
+    /// Lets DRAM work up to the next event. No line is requested before that, nor before a request
+    /// that arrives now has been translated.
+    fn advance_dram(&mut self, now: VirtualTime) {
+        let parameters = self.parameters;
+        let translated = parameters.cycles(parameters.translate_cycles);
+        let ahead = now + parameters.network() + translated;
+        let mut complete = Vec::new();
+        loop {
+            let event = self.events.peek().map(|Reverse((at, ..))| *at);
+            let until = event.map_or(ahead, |at| at.min(ahead));
+            let Some(dram) = &mut self.dram else {
+                return;
+            };
+            match dram.next() {
+                Some(at) if at <= until => dram.advance(at, &mut complete),
+                _ => return,
+            }
+            for workspace in complete.drain(..) {
+                self.await_burst(now, workspace);
+            }
+        }
+    }
+
+    /// Begins the next burst of a fetch when DRAM has its lines, if that time is known.
+    fn await_burst(&mut self, now: VirtualTime, workspace: usize) {
+        let dram = self.dram.as_mut();
+        if let Some(at) = dram.and_then(|dram| dram.ready(workspace)) {
+            self.cause(at.max(now), PulseEvent::Accessed(workspace));
+        }
+    }
+
     fn moved(&mut self, now: VirtualTime, workspace: usize, channel: usize, bytes: u32) {
-        debug_assert!(self.channel_busy[channel]);
+        debug_assert!(self.channel_busy[channel] || self.dram.is_some());
         self.channel_busy[channel] = false;
         self.interconnect_busy = false;
         let Some(active) = self.active(workspace) else {
             return;
         };
         let pipeline = active.pipeline;
+        let address = active.span.address.saturating_add(active.moved.into());
+        let moving = active.moving;
         active.moved += bytes;
         let is_done = active.moved >= active.span.bytes;
         debug_assert!(self.memory_busy[pipeline]);
         self.memory_busy[pipeline] = false;
-        match is_done {
-            true => self.cause(self.parameters.edge(now), PulseEvent::Arrived(workspace)),
+        match (&mut self.dram, moving) {
+            (Some(dram), PulseTransfer::Fetch) => dram.taken(now, workspace),
+            (Some(dram), PulseTransfer::Store) => dram.write(now, channel, address, bytes),
+            (None, _) => {}
+        }
+        let reads_on = self.dram.is_some() && moving == PulseTransfer::Fetch;
+        match (is_done, reads_on) {
+            (true, _) => self.cause(self.parameters.edge(now), PulseEvent::Arrived(workspace)),
+            (false, true) => self.await_burst(now, workspace),
             // Between two bursts others may use the pipeline and the channel.
-            false => self.to_burst.push(workspace),
+            (false, false) => self.to_burst.push(workspace),
         }
     }
 
@@ -516,7 +576,9 @@ impl<T: HardwareTraversal> RackNode for PulseAccelerator<T> {
     }
 
     fn next_event(&self) -> Option<VirtualTime> {
-        self.events.peek().map(|Reverse((at, ..))| *at)
+        let event = self.events.peek().map(|Reverse((at, ..))| *at);
+        let line = self.dram.as_ref().and_then(PulseDram::next);
+        event.into_iter().chain(line).min()
     }
 
     fn step(&mut self, departures: &mut Vec<Departure<T>>) {
@@ -533,5 +595,6 @@ impl<T: HardwareTraversal> RackNode for PulseAccelerator<T> {
         }
         self.admit(now);
         self.start(now);
+        self.advance_dram(now);
     }
 }

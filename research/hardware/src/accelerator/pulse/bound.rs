@@ -1,4 +1,4 @@
-//! The throughput that no run can exceed: that of the slowest part.
+//! The throughput that no run exceeds with channels without banks: that of the slowest part.
 
 use super::{PulseDesign, PulseParameters};
 use crate::VirtualTime;

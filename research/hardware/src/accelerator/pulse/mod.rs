@@ -20,15 +20,20 @@
 //! pipeline belongs to one logic pipeline with two workspaces, without a scheduler in between
 //! (section 6.2, Table 4).
 //!
+//! The channels are those of [`crate::dram`]: banks with rows, the queues of a controller, refresh
+//! ([`PulseMemoryModel::Dram`]). A simpler model without banks has closed forms.
+//!
 //! Units of the accelerator begin at edges of its clock. Channels of DRAM do not follow that clock.
 //! Nothing happens between events, so the model jumps from one to the next.
 //!
-//! [`PulseParameters`] has every constant with its source; [`bound`] the throughput that no run can
-//! exceed; [`area`] and [`energy`] the costs of a design; [`schedule`] the schedule of appendix A.
+//! [`PulseParameters`] has every constant with its source; [`bound`] the throughput that no run
+//! exceeds with channels without banks; [`area`] and [`energy`] the costs of a design; [`schedule`]
+//! the schedule of appendix A.
 
 mod accelerator;
 pub mod area;
 pub mod bound;
+mod dram;
 pub mod energy;
 mod parameters;
 pub mod schedule;
@@ -37,5 +42,5 @@ mod tests;
 mod usage;
 
 pub use accelerator::PulseAccelerator;
-pub use parameters::{ParameterError, PulseDesign, PulseParameters};
+pub use parameters::{ParameterError, PulseDesign, PulseMemoryModel, PulseParameters};
 pub use usage::{Breakdown, PulseUsage};

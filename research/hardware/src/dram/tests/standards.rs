@@ -11,6 +11,7 @@
 //!   the standards that they took the values from.
 
 use super::*;
+use crate::dram::parameters::DramParameterSlot;
 
 /// A limit of a standard: the larger of a number of clocks and a time.
 struct StandardLimit {
@@ -75,25 +76,8 @@ const DDR5: [StandardLimit; 15] = [
 ];
 
 fn timing(parameters: &DramParameters, name: &str) -> u64 {
-    match name {
-        "CL" => parameters.cl,
-        "CWL" => parameters.cwl,
-        "tRCDRD" => parameters.t_rcd_read,
-        "tRCDWR" => parameters.t_rcd_write,
-        "tRP" => parameters.t_rp,
-        "tRAS" => parameters.t_ras,
-        "tRRD_S" => parameters.t_rrd_s,
-        "tRRD_L" => parameters.t_rrd_l,
-        "tFAW" => parameters.t_faw,
-        "tCCD_S" => parameters.t_ccd_s,
-        "tCCD_L" => parameters.t_ccd_l,
-        "tCCD_L_WR" => parameters.t_ccd_l_write,
-        "tRTP" => parameters.t_rtp,
-        "tWR" => parameters.t_wr,
-        "tWTR_S" => parameters.t_wtr_s,
-        "tWTR_L" => parameters.t_wtr_l,
-        "tRFC" => parameters.t_rfc,
-        "tREFI" => parameters.t_refi,
+    match parameters.clone().slot(&name.to_ascii_lowercase()) {
+        Some(DramParameterSlot::Clocks(_, slots)) => *slots[0],
         _ => panic!("no timing {name}"),
     }
 }

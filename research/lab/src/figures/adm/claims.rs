@@ -2,7 +2,9 @@
 
 use super::bench::Type;
 use super::hybrid::{HybridVariant, VARIANTS};
+use super::jobs::{LATENCY, READS, TIME, WRITES};
 use super::placement::AdmPlacement;
+use super::served::SERVED;
 use crate::figures::claim::ClaimQuery::{Computed, Least, Mean};
 use crate::figures::claim::{ClaimTemplate, PanelFilter, PointQuery, claims, heights, mean, of};
 use crate::figures::row::Row;
@@ -44,6 +46,30 @@ const fn speed(
     ratios.panels = PanelFilter::Beginning(variant.name);
     ratios.compare = |ours, peer| peer / ours;
     ratios
+}
+
+/// Returns a quantity of the real server, compared with that of its peers, with the paper's variant
+/// of the fast memory.
+const fn of_server(
+    quantity: &'static str,
+    peers: &'static [&'static str],
+    compare: fn(f64, f64) -> f64,
+) -> PointQuery {
+    let mut query = heights("server", ADM, peers).quantity(quantity);
+    query.panels = PanelFilter::Beginning(VARIANTS[0].name);
+    query.compare = compare;
+    query
+}
+
+/// Returns the shares of reads that memory serves on the real server, compared with those of peers.
+const fn of_server_shares(
+    ours: &'static str,
+    peers: &'static [&'static str],
+    compare: fn(f64, f64) -> f64,
+) -> PointQuery {
+    let mut query = heights("server", ours, peers).quantity(SERVED);
+    query.compare = compare;
+    query
 }
 
 pub(super) const CLAIMS: &[ClaimTemplate] = claims! {
@@ -88,6 +114,34 @@ pub(super) const CLAIMS: &[ClaimTemplate] = claims! {
          its latency relative to DRAM's grows, with HBM for 65 % of bench 1";
     "adm.large.size.adm" (Some(0.12), "more") Computed(|rows| grown(rows, ADM)) =>
         "ADM loses 12 %";
+    "adm.server.served-share" (None, "points", Measured)
+        Least(of_server_shares(ADM, &[FIRST], |ours, peer| ours - peer)) =>
+        "on the real server, memory serves a larger share of reads with migration than with first \
+         come, first served: the least difference";
+    "adm.server.latency.first-come" (Some(0.20), "less")
+        Mean(of_server(LATENCY.0, &[FIRST], |ours, peer| 1.0 - ours / peer)) =>
+        "migration improves performance by 20 % over first come; here as latency, by the trace of \
+         the real server";
+    "adm.server.latency.dram" (Some(0.48), "less")
+        Mean(of_server(LATENCY.0, &[DRAM], |ours, peer| 1.0 - ours / peer)) =>
+        "the same over DRAM, 48 %";
+    "adm.server.energy.read" (Some(0.26), "less")
+        Mean(of_server(READS.0, &[FIRST], |ours, peer| 1.0 - ours / peer)) =>
+        "migration saves 26 % of the read energy of first come, by the trace of the real server";
+    "adm.server.energy.write" (Some(0.18), "less")
+        Mean(of_server(WRITES.0, &[FIRST], |ours, peer| 1.0 - ours / peer)) =>
+        "and 18 % of the write energy";
+    "adm.server.time" (None, "x")
+        Mean(of_server(TIME.0, &[FIRST], |ours, peer| ours / peer)) =>
+        "the time of all requests and copies, relative to first come";
+    "adm.server.model" (None, "x")
+        Mean(of_server(LATENCY.0, &["adm, model"], |ours, peer| ours / peer)) =>
+        "ADM's latency relative to DRAM by the trace of the real server, over that of the model of \
+         objects without contents";
+    "ours.server.ideal-share" (None, "x", Measured)
+        Least(of_server_shares(OURS, &[IDEAL], |ours, peer| ours / peer)) =>
+        "our policy's share of reads on the real server, relative to the ideal placement's: the \
+         least";
     "ours.ideal-share" (None, "x") Least(heights("6a", OURS, &[IDEAL])) =>
         "our policy reaches at least 0.95 of the ideal placement's share of requests: the least";
     "ours.moving-share" (None, "x")

@@ -52,15 +52,39 @@ impl AdmCommands {
         Ok(AdmCommands { load })
     }
 
+    /// Creates the commands of a load.
+    pub(super) fn of(load: &AdmWorkload) -> AdmCommands {
+        AdmCommands { load: load.clone() }
+    }
+
     /// Calls `take` with the words of each command, in order.
     ///
     /// # Errors
     /// The first error of `take`, which ends the commands.
     pub fn each<E>(&self, mut take: impl FnMut(&[Vec<u8>]) -> Result<(), E>) -> Result<(), E> {
-        let mut values = self.load.values();
-        for key in self.load.order() {
+        self.each_load(self.load.order(), &mut take)?;
+        self.each_request(&mut take)
+    }
+
+    /// Calls `take` with the commands that load the objects of keys, in the order of these.
+    pub(super) fn each_load<E>(
+        &self,
+        keys: Vec<usize>,
+        mut take: impl FnMut(&[Vec<u8>]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let values = self.load.values();
+        for key in keys {
             take(&self.load_command(key, values[key]))?;
         }
+        Ok(())
+    }
+
+    /// Calls `take` with the commands of the requests, which need all objects.
+    pub(super) fn each_request<E>(
+        &self,
+        mut take: impl FnMut(&[Vec<u8>]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut values = self.load.values();
         for request in self.load.requests() {
             let words = match request {
                 AdmRequest::Get(key) => self.get_command(key),

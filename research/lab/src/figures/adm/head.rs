@@ -3,6 +3,7 @@
 use super::hybrid::{SLOW, VARIANTS};
 use super::placement::ADM_INTERVAL;
 use super::scale::AdmScale;
+use super::served::PAPER_OBJECTS;
 use crate::text::grouped;
 
 pub(super) fn description(scale: &AdmScale) -> String {
@@ -14,7 +15,9 @@ pub(super) fn description(scale: &AdmScale) -> String {
          All of it is modelled: policies on objects without contents, and models of memory, which \
          execute about {} lines of each run, in windows over all of it. Latencies and energies \
          are those of these lines, copies included; energy is that of column accesses unless \
-         stated otherwise. One client has ten lines in flight. There is no cache. The memories:",
+         stated otherwise. One client has ten lines in flight. There is no cache. Figure server \
+         has a real server with {} objects, whose shares are measured. Its trace passes caches of \
+         {:.0} % of the paper's size, as it has this part of the paper's objects. The memories:",
         grouped(scale.objects),
         grouped(scale.requests()),
         scale.deviation * 100.0,
@@ -25,6 +28,8 @@ pub(super) fn description(scale: &AdmScale) -> String {
         scale.our_bytes_per_second,
         scale.seed,
         grouped(scale.lines),
+        grouped(scale.server_objects),
+        scale.server_objects as f64 / PAPER_OBJECTS * 100.0,
     );
     let slow = SLOW.parameters();
     text.push_str(&format!("\n- slow: {} ({})", slow.name, slow.source));

@@ -1,7 +1,7 @@
 //! Two memories that one client uses in turn.
 
 use nearfield_hardware::dram::{
-    AddressMap, DramAccess, DramError, DramMemory, DramPreset, DramReport,
+    AddressMap, DramAccess, DramError, DramMemory, DramPreset, DramReport, DramRequest,
 };
 
 /// A set of timings of the fast memory and an order of the fields of addresses.
@@ -55,6 +55,8 @@ pub(super) struct Hybrid {
 pub(super) struct HybridCost {
     /// The mean latency of a read of a line.
     pub latency_ns: f64,
+    /// Time of the run.
+    pub time_us: f64,
     /// Energy of column accesses for reads; the next field is that for writes.
     pub read_uj: f64,
     pub write_uj: f64,
@@ -91,6 +93,23 @@ impl Hybrid {
         }
     }
 
+    /// Makes requests, each of its memory, ten at a time: the next ten when these are done.
+    pub(super) fn requests(&mut self, requests: &[(usize, DramRequest)]) {
+        for group in requests.chunks(WINDOW as usize) {
+            let begin = self.picoseconds;
+            for (tier, request) in group {
+                if let Some(memory) = self.memories.get_mut(*tier) {
+                    let clock = begin.div_ceil(memory.parameters().t_ck_ps);
+                    memory.submit(request.address, request.access, clock);
+                }
+            }
+            for memory in &mut self.memories {
+                let clock_ps = memory.parameters().t_ck_ps;
+                self.picoseconds = self.picoseconds.max(memory.settle() * clock_ps);
+            }
+        }
+    }
+
     /// Returns the cost of the run, of the memories that are powered.
     pub(super) fn finish(self, powered: [bool; 2]) -> HybridCost {
         let time = self.picoseconds;
@@ -109,6 +128,7 @@ impl Hybrid {
         HybridCost {
             latency_ns: sum(|report| report.latency_ns.mean * report.requests.reads as f64)
                 / reads.max(1.0),
+            time_us: time as f64 / 1e6,
             read_uj: sum(|report| report.energy_uj.read),
             write_uj: sum(|report| report.energy_uj.write),
             dynamic_uj: sum(|report| report.energy_uj.dynamic()),

@@ -13,12 +13,13 @@ use crate::report::NumberOrigin;
 /// The figures that share the runs of five benches and four types.
 const SHARED: [&str; 8] = ["6a", "6b", "6c", "6d", "8", "9", "memories", "moved"];
 
-/// The name of a latency or energy, and its value in a cost.
+/// The name of a latency, time or energy, and its value in a cost.
 pub(super) type Part = (&'static str, fn(&HybridCost) -> f64);
 
 pub(super) const LATENCY: Part = ("latency", |cost| cost.latency_ns);
-const READS: Part = ("read energy", |cost| cost.read_uj);
+pub(super) const READS: Part = ("read energy", |cost| cost.read_uj);
 pub(super) const WRITES: Part = ("write energy", |cost| cost.write_uj);
+pub(super) const TIME: Part = ("time", |cost| cost.time_us);
 const DYNAMIC: Part = ("dynamic energy", |cost| cost.dynamic_uj);
 const TOTAL: Part = ("total energy", |cost| cost.total_uj);
 

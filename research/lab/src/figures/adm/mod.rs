@@ -4,7 +4,8 @@
 //! A job plays one load on all placements. It finds out which objects are in the fast memory, which
 //! requests that memory serves, and which bytes move. In windows over the whole run, the lines of
 //! requests and copies also go through the model of DRAM (`nearfield_hardware::dram`), for two sets
-//! of timings and two address maps at once. All of it is modelled.
+//! of timings and two address maps at once. All of it is modelled, except the shares of figure
+//! `server`, which a real server measures.
 
 mod addresses;
 mod bench;
@@ -17,7 +18,9 @@ mod load;
 mod placement;
 mod run;
 mod scale;
+mod served;
 mod study;
+mod traced_server;
 mod varied;
 
 pub use commands::AdmCommands;
@@ -39,7 +42,8 @@ impl ScaledPaper for AdmScale {
     }
 
     fn allowed(&self) -> &'static str {
-        "1b, 6a, 6b, 6c, 6d, 7, 8, 9, memories, moved, moving, capacity, thresholds, sets"
+        "1b, 6a, 6b, 6c, 6d, 7, 8, 9, memories, moved, moving, capacity, thresholds, sets, \
+         server"
     }
 
     fn shared_jobs(&self, figures: &[&'static str]) -> Vec<FigureJob> {
@@ -71,4 +75,5 @@ const FIGURES: &[Figure] = figures! {
     "capacity" varied::capacities => "memory latency relative to DRAM, by the size of HBM";
     "thresholds" varied::thresholds => "ADM's thresholds";
     "sets" varied::sets => "energy of writes relative to DRAM, if a set writes the whole value";
+    "server" served::jobs => "the benches on the real server, and models that replay its trace";
 };

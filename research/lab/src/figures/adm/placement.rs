@@ -110,11 +110,16 @@ pub(super) fn time(scale: &AdmScale, request: usize) -> Duration {
     Duration::from_secs_f64(request as f64 / scale.objects as f64)
 }
 
-pub(super) fn adm(scale: &AdmScale) -> Adm {
-    Adm::new(AdmSettings {
+/// Returns the settings of ADM's policy at a scale.
+pub(super) fn settings(scale: &AdmScale) -> AdmSettings {
+    AdmSettings {
         seed: scale.seed,
         ..AdmSettings::with_thresholds(scale.threshold_in, scale.threshold_out)
-    })
+    }
+}
+
+pub(super) fn adm(scale: &AdmScale) -> Adm {
+    Adm::new(settings(scale))
 }
 
 /// Creates our policy. It knows each memory's latency of a line.

@@ -31,7 +31,7 @@ pub(super) struct PlacementOutcome {
 /// Number of parts of a run for which a share is recorded.
 pub(super) const PARTS: usize = 20;
 /// Number of successive requests of a window; the model of memory executes their lines.
-const WINDOW: usize = 100;
+pub(super) const WINDOW: usize = 100;
 const READ: usize = 0;
 const WRITE: usize = 1;
 
@@ -45,6 +45,14 @@ pub(super) fn play(
         AdmPlacement::Adm => AdmRun::new(load, placement, adm(&load.scale))?.play(interrupt),
         AdmPlacement::Ours => AdmRun::new(load, placement, ours(load))?.play(interrupt),
         _ => AdmRun::new(load, placement, FixedPlacement::default())?.play(interrupt),
+    }
+}
+
+/// Returns the position of a kind of access in counts of lines.
+pub(super) fn direction(access: DramAccess) -> usize {
+    match access {
+        DramAccess::Read => READ,
+        DramAccess::Write => WRITE,
     }
 }
 
@@ -267,11 +275,7 @@ impl<'l, P: TieringPolicy> AdmRun<'l, P> {
     fn access(&mut self, tier: usize, begin: u64, end: u64, access: DramAccess) {
         debug_assert!(begin <= end);
         let lines = (end.next_multiple_of(64) - begin / 64 * 64) / 64;
-        let direction = match access {
-            DramAccess::Read => READ,
-            DramAccess::Write => WRITE,
-        };
-        self.outcome.lines[tier][direction] += lines;
+        self.outcome.lines[tier][direction(access)] += lines;
         for memory in &mut self.memories {
             memory.access(tier, begin, end, access);
         }

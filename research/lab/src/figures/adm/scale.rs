@@ -12,6 +12,8 @@ pub struct AdmScale {
     pub objects: usize,
     /// Requests for each object; the paper has 100. Intervals are in requests for each object, too.
     pub requests_per_object: usize,
+    /// Number of objects of the runs on the real server; without any, there are no such runs.
+    pub server_objects: usize,
     /// Lines of each run that the model of memory executes, in windows over the whole run.
     pub lines: usize,
     /// The fast memory's part of the bytes of all objects.
@@ -40,6 +42,7 @@ impl AdmScale {
     pub fn quick() -> AdmScale {
         AdmScale {
             objects: 20_000,
+            server_objects: 4000,
             lines: 300_000,
             ..AdmScale::full()
         }
@@ -50,6 +53,7 @@ impl AdmScale {
     pub fn full() -> AdmScale {
         AdmScale {
             objects: 100_000,
+            server_objects: 100_000,
             requests_per_object: 100,
             lines: 1_000_000,
             capacity: 0.3,
@@ -66,6 +70,7 @@ impl AdmScale {
     pub(in crate::figures) fn tiny() -> AdmScale {
         AdmScale {
             objects: 1000,
+            server_objects: 0,
             // Several windows of each run: in the first one nothing has moved yet.
             lines: 16_000,
             ..AdmScale::full()
@@ -96,7 +101,12 @@ impl AdmScale {
             });
         }
         let objects = objects as usize;
-        Ok(AdmScale { objects, ..self })
+        let server_objects = self.server_objects * objects / self.objects;
+        Ok(AdmScale {
+            objects,
+            server_objects,
+            ..self
+        })
     }
 
     /// Changes the fast memory's part of the bytes of all objects.

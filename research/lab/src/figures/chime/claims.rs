@@ -1,9 +1,10 @@
 //! Claims of the paper and goals of our variant, compared with the results.
 
 use super::contender::{
-    CHIME, CHIME_BACK_OFF, CHIME_TUNED, NEARFIELD, NEARFIELD_TUNED, ROLEX, ROLEX_TUNED, SHERMAN,
-    SHERMAN_TUNED, SMART, SMART_OPT,
+    CHIME, CHIME_BACK_OFF, CHIME_INDIRECT, CHIME_TUNED, MARLIN, NEARFIELD, NEARFIELD_TUNED, ROLEX,
+    ROLEX_TUNED, SHERMAN, SHERMAN_TUNED, SMART, SMART_OPT, SMART_RCU,
 };
+use super::tuning::{LEARNED, NEARFIELD_PACKED};
 use crate::figures::claim::ClaimQuery::{self, Computed, Greatest, Least};
 use crate::figures::claim::{ClaimTemplate, PanelFilter, PointQuery, claims, least, of, rates};
 use crate::figures::row::Row;
@@ -20,9 +21,11 @@ const READING: &[&str] = &[
     Mix::YcsbE.name(),
 ];
 
-/// The figures of six workloads, of memory that is attached by CXL, and of the constants of the
-/// network's model.
+/// The figures of six workloads, of values of any length, of sizes of leaves, of memory that is
+/// attached by CXL, and of the constants of the network's model.
 const WORKLOADS: &str = "12";
+const VARIABLE_LENGTH: &str = "13";
+const TUNING: &str = "tuning";
 const CXL: &str = "cxl";
 const CONSTANTS: &str = "sensitivity";
 
@@ -73,6 +76,17 @@ pub(super) const CLAIMS: &[ClaimTemplate] = claims! {
         Least(workloads(CHIME, &[SMART_OPT]).in_panel(Mix::YcsbC.name())) =>
         "CHIME reads nearly as fast as SMART with an unlimited cache (the paper says close, and \
          gives no number)";
+    "chime.variable.smart-rcu" (None, "x")
+        Greatest(rates(VARIABLE_LENGTH, CHIME_INDIRECT, &[SMART_RCU])) =>
+        "CHIME with values outside its leaves relative to SMART-RCU (the paper's figure has no \
+         number in its text)";
+    "chime.variable.marlin" (None, "x")
+        Greatest(rates(VARIABLE_LENGTH, CHIME_INDIRECT, &[MARLIN])) =>
+        "CHIME with values outside its leaves relative to Marlin (likewise)";
+    "ours.ycsb-e.packed" (None, "x")
+        Least(best(TUNING, NEARFIELD_PACKED, LEARNED).in_panel(Mix::YcsbE.name())) =>
+        "our variant, loaded in order to 80 %, relative to the best sizes of ROLEX, which is \
+         loaded in order to 100 %: scans";
     "ours.ycsb-a" (None, "x") Least(workloads(NEARFIELD, &[CHIME]).in_panel(Mix::YcsbA.name())) =>
         "our variant relative to CHIME, half updates";
     "ours.load" (None, "x") Least(workloads(NEARFIELD, &[CHIME]).in_panel(Mix::Load.name())) =>

@@ -109,6 +109,9 @@ pub(super) fn jobs(figure: &Figure, scale: &ChimeScale) -> Vec<FigureJob> {
         true => &WORKLOADS[..COARSE_WORKLOADS],
         false => &WORKLOADS,
     };
+    let simulate = |contender, setup, points| {
+        FigureJob::simulate(figure.name, scale, contender, setup, points)
+    };
     let mut jobs = Vec::new();
     for contender in contenders {
         let warming = warming(&contender, scale, scale.keys * scale.warming);
@@ -120,19 +123,12 @@ pub(super) fn jobs(figure: &Figure, scale: &ChimeScale) -> Vec<FigureJob> {
                     operations: phase.operations / 2,
                     ..phase
                 };
-                let first = points.is_empty();
-                let phase = phase.warmed(if first { warming } else { CacheWarming::None });
+                let phase = phase.warmed_if(points.is_empty(), warming);
                 points.push(point(mix, network, phase));
             }
         }
         let setup = ChimeSetup::of_paper(scale, &sizes);
-        jobs.push(FigureJob::simulate(
-            figure.name,
-            scale,
-            contender.clone(),
-            setup,
-            points,
-        ));
+        jobs.push(simulate(contender.clone(), setup, points));
         if contender.cannot_load() {
             continue;
         }
@@ -146,21 +142,9 @@ pub(super) fn jobs(figure: &Figure, scale: &ChimeScale) -> Vec<FigureJob> {
                 operations: scale.keys / LOAD_PART,
                 ..ChimePhase::of(scale, Mix::Load, CLIENTS)
             };
-            let phase = phase.warmed(if number == 0 {
-                warming
-            } else {
-                CacheWarming::None
-            });
-            point(Mix::Load, network, phase)
+            point(Mix::Load, network, phase.warmed_if(number == 0, warming))
         });
-        let points = points.collect();
-        jobs.push(FigureJob::simulate(
-            figure.name,
-            scale,
-            contender,
-            setup,
-            points,
-        ));
+        jobs.push(simulate(contender, setup, points.collect()));
     }
     jobs
 }

@@ -2,6 +2,7 @@
 
 use super::indexes::PackedTree;
 use super::indirect::{Indirect, POINTER_BYTES};
+use super::long_keys::LongKeyTree;
 use super::scale::ChimeScale;
 use super::simulate::{ChimePhase, ChimeSetup, PhaseOutcome, SimulatedIndex};
 use super::system::PoolIndexSystem;
@@ -12,7 +13,7 @@ use nearfield_pool::chime;
 use nearfield_pool::layout::{
     Arrangement, Geometry, LeafMetadataPosition, PoolIndexShape, Validation,
 };
-use nearfield_pool_rivals::{rolex, smart};
+use nearfield_pool_rivals::{marlin, rolex, smart};
 
 /// Names that claims refer to, too.
 pub(super) const CHIME: &str = "chime";
@@ -20,6 +21,9 @@ pub(super) const SHERMAN: &str = "sherman";
 pub(super) const ROLEX: &str = "rolex";
 pub(super) const SMART: &str = "smart";
 pub(super) const SMART_OPT: &str = "smart-opt";
+pub(super) const CHIME_INDIRECT: &str = "chime-indirect";
+pub(super) const SMART_RCU: &str = "smart-rcu";
+pub(super) const MARLIN: &str = "marlin";
 pub(super) const NEARFIELD: &str = "nearfield";
 pub(super) const NEARFIELD_TUNED: &str = "nearfield, tuned";
 pub(super) const CHIME_TUNED: &str = "chime, tuned";
@@ -45,10 +49,11 @@ pub(super) struct ChimeContender {
 #[derive(Clone, Debug)]
 pub(super) enum ContenderIndex {
     Tree(chime::ChimeOptions),
+    /// A tree with long keys outside it.
+    LongKeys(LongKeyTree),
     Smart(smart::SmartOptions),
     Rolex(rolex::RolexOptions),
-    /// An index that is missing, with the reason.
-    Missing(&'static str),
+    Marlin(marlin::MarlinOptions),
 }
 
 /// The limit of a cache without a limit: more than there is memory, and far from overflow.
@@ -93,6 +98,21 @@ impl ContenderSizes {
 }
 
 impl ChimeContender {
+    /// Creates an index with values in its leaves, into which keys are inserted one by one.
+    fn new(
+        name: &'static str,
+        index: ContenderIndex,
+        cache_bytes: Option<usize>,
+    ) -> ChimeContender {
+        ChimeContender {
+            name,
+            index,
+            cache_bytes,
+            values_outside: false,
+            packed_percent: None,
+        }
+    }
+
     fn tree(
         name: &'static str,
         sizes: &ContenderSizes,
@@ -115,23 +135,7 @@ impl ChimeContender {
         };
         // Last, because variants change sizes that are set above.
         change(&mut options);
-        ChimeContender {
-            name,
-            index: ContenderIndex::Tree(options),
-            cache_bytes: sizes.cache_bytes,
-            values_outside: false,
-            packed_percent: None,
-        }
-    }
-
-    fn missing(name: &'static str, reason: &'static str) -> ChimeContender {
-        ChimeContender {
-            name,
-            index: ContenderIndex::Missing(reason),
-            cache_bytes: None,
-            values_outside: false,
-            packed_percent: None,
-        }
+        ChimeContender::new(name, ContenderIndex::Tree(options), sizes.cache_bytes)
     }
 
     /// Creates CHIME.
@@ -220,16 +224,36 @@ impl ChimeContender {
             cache_bytes: sizes.cache_bytes.unwrap_or(smart::UNLIMITED),
             chunk_bytes: CHUNK_BYTES,
             scan: smart::SmartScanGuarantee::Cached,
+            update: smart::SmartUpdate::InPlace,
             delegates_reads: true,
             combines_writes: true,
         };
-        ChimeContender {
-            name: SMART,
-            index: ContenderIndex::Smart(options),
-            cache_bytes: sizes.cache_bytes,
-            values_outside: false,
-            packed_percent: None,
+        ChimeContender::new(SMART, ContenderIndex::Smart(options), sizes.cache_bytes)
+    }
+
+    /// Creates SMART that replaces leaves instead of writing them: its form for keys and values of
+    /// any length.
+    pub(super) fn smart_rcu(sizes: &ContenderSizes) -> ChimeContender {
+        let mut contender = ChimeContender::smart(sizes).named(SMART_RCU);
+        if let ContenderIndex::Smart(options) = &mut contender.index {
+            options.update = smart::SmartUpdate::Copy;
         }
+        contender
+    }
+
+    /// Creates Marlin, whose values are in blocks.
+    pub(super) fn marlin(sizes: &ContenderSizes) -> ChimeContender {
+        let options = marlin::MarlinOptions {
+            key_bytes: sizes.key_bytes,
+            value_bytes: sizes.value_bytes,
+            cache_bytes: sizes.cache_bytes.unwrap_or(UNLIMITED),
+            inner: chime::ChimeOptions::chime(),
+            // Its rivals do so, too.
+            delegates_reads: true,
+            combines_writes: true,
+            ..marlin::MarlinOptions::default()
+        };
+        ChimeContender::new(MARLIN, ContenderIndex::Marlin(options), sizes.cache_bytes)
     }
 
     /// Creates SMART with an unlimited cache.
@@ -260,13 +284,7 @@ impl ChimeContender {
             combines_writes: true,
             ..options
         };
-        ChimeContender {
-            name: ROLEX,
-            index: ContenderIndex::Rolex(options),
-            cache_bytes: sizes.cache_bytes,
-            values_outside: false,
-            packed_percent: None,
-        }
+        ChimeContender::new(ROLEX, ContenderIndex::Rolex(options), sizes.cache_bytes)
     }
 
     /// Returns CHIME's techniques step by step, starting from Sherman; each contender has all steps
@@ -314,7 +332,7 @@ impl ChimeContender {
     /// Returns CHIME's techniques that suit a learned index step by step, starting from ROLEX.
     /// Leaves have 64 entries, as the tree's, once they are hash tables.
     pub(super) fn steps_from_rolex(sizes: &ContenderSizes) -> Vec<ChimeContender> {
-        let step = |name, metadata, vacancy_piggyback| {
+        let step = |name, metadata, vacancy_piggyback, hotspot_bytes| {
             let mut contender = ChimeContender::rolex(sizes);
             contender.name = name;
             if let ContenderIndex::Rolex(options) = &mut contender.index {
@@ -325,21 +343,25 @@ impl ChimeContender {
                 };
                 options.geometry = Geometry::new(shape).unwrap_or_default();
                 options.leaves = rolex::RolexLeafKind::Hopscotch { vacancy_piggyback };
+                options.hotspot_bytes = hotspot_bytes;
             }
             contender
         };
         vec![
             ChimeContender::rolex(sizes),
-            step("+ hopscotch leaves", LeafMetadataPosition::Single, false),
-            step("+ vacancy bitmap", LeafMetadataPosition::Single, true),
+            step("+ hopscotch leaves", LeafMetadataPosition::Single, false, 0),
+            step("+ vacancy bitmap", LeafMetadataPosition::Single, true, 0),
             step(
                 "+ replicated metadata",
                 LeafMetadataPosition::Replicated,
                 true,
+                0,
             ),
-            ChimeContender::missing(
+            step(
                 "+ speculative reads",
-                "the pool's ROLEX has no hotspot buffer",
+                LeafMetadataPosition::Replicated,
+                true,
+                sizes.hotspot_bytes,
             ),
         ]
     }
@@ -361,8 +383,13 @@ impl ChimeContender {
         ]
     }
 
-    /// Returns the indexes with values stored outside their leaves.
+    /// Returns the indexes for values of any length: with values stored outside their leaves, or
+    /// with leaves that are replaced.
     pub(super) fn of_variable_length(sizes: &ContenderSizes) -> Vec<ChimeContender> {
+        let of_any_length = [
+            ChimeContender::smart_rcu(sizes),
+            ChimeContender::marlin(sizes),
+        ];
         let sizes = ContenderSizes {
             // The index itself has pointers as values.
             value_bytes: POINTER_BYTES,
@@ -373,17 +400,26 @@ impl ChimeContender {
             values_outside: true,
             ..contender
         };
-        vec![
-            outside("chime-indirect", ChimeContender::chime(&sizes)),
+        let mut contenders = vec![
+            outside(CHIME_INDIRECT, ChimeContender::chime(&sizes)),
             outside("nearfield-indirect", ChimeContender::ours(&sizes)),
             outside("sherman-indirect", ChimeContender::sherman(&sizes)),
             outside("rolex-indirect", ChimeContender::rolex(&sizes)),
-            ChimeContender::missing("smart-rcu", "the pool's SMART writes values in place only"),
-            ChimeContender::missing(
-                "marlin",
-                "the pool has none; Sherman with values outside its leaves is the nearest",
-            ),
-        ]
+        ];
+        contenders.extend(of_any_length);
+        contenders
+    }
+
+    /// Lets the slots of a tree hold keys of up to `kept` bytes only.
+    pub(super) fn with_long_keys_apart(
+        mut self,
+        kept: usize,
+        name: &'static str,
+    ) -> ChimeContender {
+        if let ContenderIndex::Tree(options) = self.index {
+            self.index = ContenderIndex::LongKeys(LongKeyTree::new(options, kept));
+        }
+        self.named(name)
     }
 
     /// Sets the number of entries of a leaf.
@@ -397,14 +433,16 @@ impl ChimeContender {
         };
         match &mut self.index {
             ContenderIndex::Tree(options) => options.shape = of_span(options.shape),
+            ContenderIndex::LongKeys(tree) => tree.set_span(span),
             ContenderIndex::Rolex(options) => {
                 let shape = of_span(*options.geometry.shape());
                 options.geometry = Geometry::new(shape).unwrap_or_default();
                 // As in the artifact: predictions may be wrong by a leaf.
                 options.error = span as u32;
             }
+            ContenderIndex::Marlin(options) => options.leaf_span = span,
             // Leaves of SMART have one entry.
-            ContenderIndex::Smart(_) | ContenderIndex::Missing(_) => {}
+            ContenderIndex::Smart(_) => {}
         }
         self
     }
@@ -428,7 +466,12 @@ impl ChimeContender {
 
     /// Returns true if its clients look up the last known position of a key.
     pub(super) fn speculates(&self) -> bool {
-        matches!(&self.index, ContenderIndex::Tree(options) if options.hotspot_bytes > 0)
+        match &self.index {
+            ContenderIndex::Tree(options) => options.hotspot_bytes > 0,
+            ContenderIndex::LongKeys(tree) => tree.speculates(),
+            ContenderIndex::Rolex(options) => options.hotspot_bytes > 0,
+            ContenderIndex::Smart(_) | ContenderIndex::Marlin(_) => false,
+        }
     }
 
     /// Sets the number of slots of a neighborhood.
@@ -440,14 +483,6 @@ impl ChimeContender {
         self
     }
 
-    /// Returns the reason why the index is missing, if it is.
-    pub(super) fn is_missing(&self) -> Option<&'static str> {
-        match self.index {
-            ContenderIndex::Missing(reason) => Some(reason),
-            _ => None,
-        }
-    }
-
     /// Returns true if it cannot grow to many times its loaded size, as ROLEX, which is trained
     /// once.
     pub(super) fn cannot_load(&self) -> bool {
@@ -457,7 +492,7 @@ impl ChimeContender {
     /// Loads it and runs phases; calls `report` with each outcome as soon as it is known.
     ///
     /// # Errors
-    /// As [`SimulatedIndex::run`], or that the contender is missing.
+    /// As [`SimulatedIndex::run`].
     pub(super) fn perform(
         &self,
         setup: &ChimeSetup,
@@ -489,13 +524,18 @@ impl ChimeContender {
                 }
                 None => perform(options, setup, phases, interrupt, results, report),
             },
+            ContenderIndex::LongKeys(tree) => {
+                perform(tree, setup, phases, interrupt, results, report)
+            }
             ContenderIndex::Smart(options) => {
                 perform(options, setup, phases, interrupt, results, report)
             }
             ContenderIndex::Rolex(options) => {
                 perform(options, setup, phases, interrupt, results, report)
             }
-            ContenderIndex::Missing(reason) => Err(PointError::Missing((*reason).to_owned())),
+            ContenderIndex::Marlin(options) => {
+                perform(options, setup, phases, interrupt, results, report)
+            }
         }
     }
 }
@@ -542,7 +582,6 @@ mod tests {
             };
             let setup = ChimeSetup::of_paper(&scale, &sizes);
             let outside = ChimeContender::of_variable_length(&sizes).into_iter();
-            let outside = outside.filter(|contender| contender.is_missing().is_none());
             let attached = [ChimeContender::ours_attached(&sizes)];
             let all = outside.chain(attached);
             for contender in all.chain(ChimeContender::of_workloads(&sizes)) {
@@ -558,6 +597,6 @@ mod tests {
                 repeated += 1;
             }
         }
-        assert_eq!((images.len(), repeated), (13, 35));
+        assert_eq!((images.len(), repeated), (15, 39));
     }
 }

@@ -19,6 +19,9 @@ fn steps(
     sizes: &ContenderSizes,
     contenders: Vec<ChimeContender>,
 ) -> Vec<FigureJob> {
+    let simulate = |contender, setup, points| {
+        FigureJob::simulate(figure.name, scale, contender, setup, points)
+    };
     let mut jobs = Vec::new();
     for (number, contender) in contenders.into_iter().enumerate() {
         let step = || Quantity::new("step", "", number as f64);
@@ -34,13 +37,7 @@ fn steps(
         };
         let points = WORKLOADS.iter().enumerate().map(point).collect();
         let setup = ChimeSetup::of_paper(scale, sizes);
-        jobs.push(FigureJob::simulate(
-            figure.name,
-            scale,
-            contender.clone(),
-            setup,
-            points,
-        ));
+        jobs.push(simulate(contender.clone(), setup, points));
         if contender.cannot_load() {
             continue;
         }
@@ -48,13 +45,7 @@ fn steps(
         let warming = CacheWarming::Operations(setup.loaded);
         let phase = load_phase(scale, CLIENTS, 4).warmed(warming);
         let points = vec![FigurePhase::rate(Mix::Load.name(), step(), phase)];
-        jobs.push(FigureJob::simulate(
-            figure.name,
-            scale,
-            contender,
-            setup,
-            points,
-        ));
+        jobs.push(simulate(contender, setup, points));
     }
     jobs
 }

@@ -5,6 +5,7 @@ use nearfield_fabric::NodeId;
 use nearfield_fabric::transport::sim::SimEndpoint;
 use nearfield_pool::PoolError;
 use nearfield_pool::chime::{self, ChimeTree};
+use nearfield_pool_rivals::marlin::{self, Marlin};
 use nearfield_pool_rivals::rolex::{self, Rolex};
 use nearfield_pool_rivals::smart::{self, Smart};
 use std::sync::Arc;
@@ -167,6 +168,53 @@ impl PoolIndexSystem for smart::SmartOptions {
     }
 }
 
+impl PoolIndexSystem for marlin::MarlinOptions {
+    type ComputeNode = marlin::MarlinComputeNode;
+    type Index = Marlin<SimEndpoint>;
+
+    fn tree(&self) -> String {
+        let tree = marlin::MarlinOptions {
+            cache_bytes: 0,
+            ..self.clone()
+        };
+        format!("{tree:?}")
+    }
+
+    fn compute_node(&self) -> Result<Arc<marlin::MarlinComputeNode>, PoolError> {
+        marlin::MarlinComputeNode::new(self.clone()).map(Arc::new)
+    }
+
+    fn cache_bytes(node: &marlin::MarlinComputeNode) -> usize {
+        node.cache_bytes()
+    }
+
+    fn guesses(_: &marlin::MarlinComputeNode) -> Option<[u64; 2]> {
+        None
+    }
+
+    fn learn_from(node: &marlin::MarlinComputeNode, other: &marlin::MarlinComputeNode) {
+        node.learn_from(other);
+    }
+
+    async fn load(
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+        node: Arc<marlin::MarlinComputeNode>,
+        entries: IndexLoadEntries,
+    ) -> Result<(), PoolError> {
+        let index = Marlin::create(endpoint, &nodes, ROOT, node).await?;
+        entries.insert(&index).await
+    }
+
+    async fn open(
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+        node: Arc<marlin::MarlinComputeNode>,
+    ) -> Result<Marlin<SimEndpoint>, PoolError> {
+        Marlin::open(endpoint, &nodes, ROOT, node).await
+    }
+}
+
 impl PoolIndexSystem for rolex::RolexOptions {
     type ComputeNode = rolex::RolexComputeNode;
     type Index = Rolex<SimEndpoint>;
@@ -174,6 +222,7 @@ impl PoolIndexSystem for rolex::RolexOptions {
     fn tree(&self) -> String {
         let tree = rolex::RolexOptions {
             cache_bytes: 0,
+            hotspot_bytes: 0,
             ..self.clone()
         };
         format!("{tree:?}")
@@ -187,8 +236,8 @@ impl PoolIndexSystem for rolex::RolexOptions {
         node.cache_bytes()
     }
 
-    fn guesses(_: &rolex::RolexComputeNode) -> Option<[u64; 2]> {
-        None
+    fn guesses(node: &rolex::RolexComputeNode) -> Option<[u64; 2]> {
+        Some(node.guesses())
     }
 
     fn learn_from(node: &rolex::RolexComputeNode, other: &rolex::RolexComputeNode) {

@@ -16,10 +16,12 @@ mod contender;
 mod factors;
 mod hashing;
 mod head;
+mod in_flight;
 mod indexes;
 mod indirect;
 mod keys;
 mod leaves;
+mod long_keys;
 mod metadata;
 mod meter;
 #[cfg(test)]
@@ -54,8 +56,8 @@ impl ScaledPaper for ChimeScale {
     }
 
     fn allowed(&self) -> &'static str {
-        "3a to 3d, 4a to 4c, 12, 13, 14, 15a, 15b, 16, 17, 18a to 18f, 19a to 19c, cxl, tuning, \
-         sensitivity; 3 for 3a to 3d and so on"
+        "3a to 3d, 4a to 4c, 12, 13, 14, 15a, 15b, 16, 17, 18a to 18f, 19a to 19c, cxl, keys, \
+         tuning, sensitivity, in-flight; 3 for 3a to 3d and so on"
     }
 
     fn networks(&self) -> Vec<NetworkModel> {
@@ -72,7 +74,7 @@ impl ScaledPaper for ChimeScale {
     }
 }
 
-/// All figures, in the order of the paper; the last three are not in it.
+/// All figures, in the order of the paper; the last four are not in it.
 const FIGURES: &[Figure] = figures! {
     "3a" cache::amplification => "bytes read for an entry, and size of the cache";
     "3b" throughput::narrow_link => "reads with a narrow link at the memory node";
@@ -98,6 +100,8 @@ const FIGURES: &[Figure] = figures! {
     "19b" hashing::neighborhoods => "slots of a neighborhood: load factor";
     "19c" sensitivity::hotspots => "size of the hotspot buffer";
     "cxl" throughput::cxl => "memory that is attached by CXL";
+    "keys" sensitivity::key_lengths => "length of the longest key";
     "tuning" tuning::jobs => "sizes of leaves within the budget of caches";
     "sensitivity" constants::jobs => "influence of the constants of the network model";
+    "in-flight" in_flight::jobs => "reads by the number in flight, with adapters and without";
 };

@@ -105,6 +105,15 @@ impl ChimePhase {
         ChimePhase { warming, ..self }
     }
 
+    /// Warms the caches if the phase is the first of its job. Later ones find them warm.
+    pub(super) fn warmed_if(self, is_first: bool, warming: CacheWarming) -> ChimePhase {
+        self.warmed(if is_first {
+            warming
+        } else {
+            CacheWarming::None
+        })
+    }
+
     pub(super) fn over(self, network: NetworkParameters) -> ChimePhase {
         ChimePhase {
             network: Some(network),
@@ -166,7 +175,6 @@ impl FigureJob {
     ) -> FigureJob {
         let scale = scale.clone();
         let (bytes, phases) = (setup.pool_bytes, points.len());
-        let missing = contender.is_missing();
         let name = contender.name;
         let job = FigureJob::new(figure, name, phases, move |run| {
             let phases: Vec<ChimePhase> = points.iter().map(|point| point.phase.clone()).collect();
@@ -180,11 +188,7 @@ impl FigureJob {
                 run.end_phase();
             })
         });
-        FigureJob {
-            bytes,
-            missing: missing.map(str::to_owned),
-            ..job
-        }
+        FigureJob { bytes, ..job }
     }
 }
 

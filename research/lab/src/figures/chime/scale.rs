@@ -1,6 +1,6 @@
 //! The size of a run.
 
-use crate::error::LabError;
+use crate::error::{LabError, check_range};
 use crate::figures::paper;
 use crate::memory::available_bytes;
 use serde::{Deserialize, Serialize};
@@ -87,13 +87,7 @@ impl ChimeScale {
     /// # Errors
     /// `OutOfRange` for less than a thousand keys or more than the paper's.
     pub fn with_keys(self, keys: u64) -> Result<ChimeScale, LabError> {
-        if !(1000..=PAPER_KEYS as u64).contains(&keys) {
-            return Err(LabError::OutOfRange {
-                subject: "--count",
-                given: keys.to_string(),
-                allowed: format!("1000 to {PAPER_KEYS}"),
-            });
-        }
+        check_range("--count", keys, 1000..=PAPER_KEYS as u64)?;
         let keys = keys as usize;
         Ok(ChimeScale { keys, ..self })
     }

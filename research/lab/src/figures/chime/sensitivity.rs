@@ -4,7 +4,7 @@
 use super::contender::{ChimeContender, ContenderSizes};
 use super::point::{FigurePhase, OutcomePoint, warming};
 use super::scale::{ChimeScale, Figure};
-use super::simulate::{CacheWarming, ChimePhase, ChimeSetup};
+use super::simulate::{CacheWarming, ChimePhase, ChimeSetup, PhaseOutcome};
 use crate::figures::job::FigureJob;
 use crate::figures::row::Quantity;
 use crate::workload::{Distribution, Mix};
@@ -131,6 +131,74 @@ pub(super) fn indirect_values(figure: &Figure, scale: &ChimeScale) -> Vec<Figure
     })
 }
 
+/// Number of bytes of a key that slots hold in figure `keys`.
+const KEPT: usize = 24;
+
+/// Creates the jobs of figure `keys`, which is not in the paper: keys of 8 bytes to the longest
+/// one. Slots have room for the longest key, or long keys are stored apart.
+pub(super) fn key_lengths(figure: &Figure, scale: &ChimeScale) -> Vec<FigureJob> {
+    let mut jobs = Vec::new();
+    for longest in scale.points(&[32, 64, 128, 256]) {
+        let sizes = ContenderSizes {
+            key_bytes: longest,
+            // The size of caches is a result here.
+            cache_bytes: None,
+            hotspot_bytes: 0,
+            ..ContenderSizes::of_paper(scale)
+        };
+        let (chime, ours) = (ChimeContender::chime(&sizes), ChimeContender::ours(&sizes));
+        let contenders = [
+            chime.clone(),
+            ours.clone(),
+            chime.with_long_keys_apart(KEPT, "chime, long keys apart"),
+            ours.with_long_keys_apart(KEPT, "nearfield, long keys apart"),
+        ];
+        let setup = ChimeSetup::of_paper(scale, &sizes);
+        let job = |contender| key_lengths_job(figure, scale, contender, setup.clone());
+        jobs.extend(contenders.map(job));
+    }
+    jobs
+}
+
+/// Creates a job of reads, updates and scans with keys up to the setup's length.
+fn key_lengths_job(
+    figure: &Figure,
+    scale: &ChimeScale,
+    contender: ChimeContender,
+    setup: ChimeSetup,
+) -> FigureJob {
+    let longest = setup.key_bytes as f64;
+    let x = Quantity::new("length of the longest key", "bytes", longest);
+    let phase = |mix| ChimePhase::of(scale, mix, CLIENTS);
+    let warming = warming(&contender, scale, 0);
+    let (of_run, of_reads) = (scale.clone(), x.clone());
+    let places = move |outcome: &PhaseOutcome| {
+        let point = |panel: &str, y: Quantity| OutcomePoint {
+            panel: panel.to_owned(),
+            x: of_reads.clone(),
+            y,
+        };
+        let cache = of_run.paper_megabytes(outcome.cache_bytes);
+        let cache = Quantity::new("cache at the paper's number of keys", "MB", cache);
+        let pool = Quantity::new("memory of a key", "bytes", outcome.pool_bytes_per_key);
+        vec![
+            OutcomePoint::rate("C", of_reads.clone(), outcome),
+            point("cache", cache),
+            point("pool", pool),
+        ]
+    };
+    let reads = FigurePhase {
+        phase: phase(Mix::YcsbC).warmed(warming),
+        places: Box::new(places),
+    };
+    let points = vec![
+        reads,
+        FigurePhase::rate("A", x.clone(), phase(Mix::YcsbA)),
+        FigurePhase::rate("E", x, phase(Mix::YcsbE)),
+    ];
+    FigureJob::simulate(figure.name, scale, contender, setup, points)
+}
+
 /// Creates the jobs of figure 18e.
 pub(super) fn span(figure: &Figure, scale: &ChimeScale) -> Vec<FigureJob> {
     sweep((figure, scale), ("entries of a leaf", ""), &VALUES, |_| {
@@ -185,13 +253,8 @@ pub(super) fn hotspots(figure: &Figure, scale: &ChimeScale) -> Vec<FigureJob> {
         };
         let setup = ChimeSetup::of_paper(scale, &sizes);
         let points = vec![point];
-        jobs.push(FigureJob::simulate(
-            figure.name,
-            scale,
-            contender,
-            setup,
-            points,
-        ));
+        let job = FigureJob::simulate(figure.name, scale, contender, setup, points);
+        jobs.push(job);
     }
     jobs
 }

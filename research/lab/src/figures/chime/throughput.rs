@@ -28,12 +28,7 @@ fn reads(
         let warming = warming(&contender, scale, scale.keys * scale.warming);
         let point = |(place, &number): (usize, &usize)| {
             let phase = ChimePhase::of(scale, Mix::YcsbC, number);
-            // Later points find the caches of the first.
-            let phase = phase.warmed(if place == 0 {
-                warming
-            } else {
-                CacheWarming::None
-            });
+            let phase = phase.warmed_if(place == 0, warming);
             FigurePhase::rate("", clients(&phase), phase)
         };
         let points = numbers.iter().enumerate().map(point).collect();
@@ -127,22 +122,12 @@ pub(super) fn workloads_of(
                     _ => CacheWarming::None,
                 };
                 let phase = ChimePhase::of(scale, mix, number);
-                let phase = phase.warmed(if place == 0 {
-                    again
-                } else {
-                    CacheWarming::None
-                });
-                points.push(latency(mix, phase));
+                points.push(latency(mix, phase.warmed_if(place == 0, again)));
             }
         }
         let setup = ChimeSetup::of_paper(scale, &sizes);
-        jobs.push(FigureJob::simulate(
-            figure.name,
-            scale,
-            contender.clone(),
-            setup,
-            points,
-        ));
+        let job = FigureJob::simulate(figure.name, scale, contender.clone(), setup, points);
+        jobs.push(job);
         jobs.extend(load(figure, scale, &sizes, contender, numbers));
     }
     jobs
@@ -165,23 +150,11 @@ fn load(
         // The numbers of clients share the inserts, so the index grows as in one run.
         let phase = load_phase(scale, number, numbers.len());
         let warming = CacheWarming::Operations(setup.loaded);
-        latency(
-            Mix::Load,
-            phase.warmed(if place == 0 {
-                warming
-            } else {
-                CacheWarming::None
-            }),
-        )
+        latency(Mix::Load, phase.warmed_if(place == 0, warming))
     };
     let points = numbers.iter().enumerate().map(point).collect();
-    Some(FigureJob::simulate(
-        figure.name,
-        scale,
-        contender,
-        setup,
-        points,
-    ))
+    let job = FigureJob::simulate(figure.name, scale, contender, setup, points);
+    Some(job)
 }
 
 /// Creates the jobs of figure 13.
@@ -192,22 +165,13 @@ pub(super) fn variable_length(figure: &Figure, scale: &ChimeScale) -> Vec<Figure
         let warming = warming(&contender, scale, scale.keys * scale.warming);
         let point = |(place, &mix): (usize, &Mix)| {
             let phase = ChimePhase::of(scale, mix, 320);
-            let phase = phase.warmed(if place == 0 {
-                warming
-            } else {
-                CacheWarming::None
-            });
+            let phase = phase.warmed_if(place == 0, warming);
             FigurePhase::rate(mix.name(), clients(&phase), phase)
         };
         let points = WORKLOADS.iter().enumerate().map(point).collect();
         let setup = ChimeSetup::of_paper(scale, &sizes);
-        jobs.push(FigureJob::simulate(
-            figure.name,
-            scale,
-            contender,
-            setup,
-            points,
-        ));
+        let job = FigureJob::simulate(figure.name, scale, contender, setup, points);
+        jobs.push(job);
     }
     jobs
 }
@@ -253,8 +217,7 @@ pub(super) fn cxl_of(
                 for &number in numbers {
                     let phase =
                         ChimePhase::of(scale, mix, number).over(NetworkPreset::Cxl.parameters());
-                    let first = points.is_empty();
-                    let phase = phase.warmed(if first { warming } else { CacheWarming::None });
+                    let phase = phase.warmed_if(points.is_empty(), warming);
                     let panel = format!("{}{place}", mix.name());
                     points.push(FigurePhase::rate(panel, clients(&phase), phase));
                 }
@@ -266,13 +229,8 @@ pub(super) fn cxl_of(
                 tasks: 1,
                 ..ChimeSetup::of_paper(scale, &sizes)
             };
-            jobs.push(FigureJob::simulate(
-                figure.name,
-                scale,
-                contender,
-                setup,
-                points,
-            ));
+            let job = FigureJob::simulate(figure.name, scale, contender, setup, points);
+            jobs.push(job);
         }
     }
     jobs

@@ -17,11 +17,19 @@ const SPANS: [usize; 4] = [8, 16, 32, 64];
 /// predictions, in positions.
 const LEARNED_SPANS: [usize; 2] = [8, 16];
 const ERRORS: [(u32, &str); 4] = [
-    (2, "rolex, error 2"),
-    (4, "rolex, error 4"),
-    (8, "rolex, error 8"),
-    (16, "rolex, error 16"),
+    (2, LEARNED[0]),
+    (4, LEARNED[1]),
+    (8, LEARNED[2]),
+    (16, LEARNED[3]),
 ];
+/// Names that claims refer to, too: those of ROLEX, and of ours if it is packed.
+pub(super) const LEARNED: &[&str] = &[
+    "rolex, error 2",
+    "rolex, error 4",
+    "rolex, error 8",
+    "rolex, error 16",
+];
+pub(super) const NEARFIELD_PACKED: &str = "nearfield, packed";
 
 /// Share of the nodes of a packed tree that is filled, in percent. ROLEX fills its leaves whole,
 /// and puts keys that are inserted later into further leaves.
@@ -38,7 +46,7 @@ pub(super) fn jobs(figure: &Figure, scale: &ChimeScale) -> Vec<FigureJob> {
     // Random inserts leave leaves three fifths full. These are loaded in order, as ROLEX is.
     let packed = [
         ChimeContender::chime(&sizes).packed("chime, packed", PACKED_PERCENT),
-        ChimeContender::ours(&sizes).packed("nearfield, packed", PACKED_PERCENT),
+        ChimeContender::ours(&sizes).packed(NEARFIELD_PACKED, PACKED_PERCENT),
     ];
     let trees = trees
         .into_iter()

@@ -226,21 +226,26 @@ pub(super) fn times_by_threads(figure: &Figure, scale: &DcartScale) -> Vec<Figur
 
 /// Creates the job of figure 2e: rivals by the share of writes.
 pub(super) fn mixes(figure: &Figure, scale: &DcartScale) -> Vec<FigureJob> {
+    vec![measured_mixes(figure, "IPGEO, measured", scale, &RIVALS)]
+}
+
+/// Creates a job that measures the throughput of contenders by the share of writes.
+pub(super) fn measured_mixes(
+    figure: &Figure,
+    title: &str,
+    scale: &DcartScale,
+    contenders: &'static [DcartContender],
+) -> FigureJob {
     let (figure, scale) = (figure.name, scale.clone());
-    let phases = MIXES.len() * RIVALS.len();
-    let mut job = FigureJob::new(figure, "IPGEO, measured", phases, move |job| {
+    let phases = MIXES.len() * contenders.len();
+    let mut job = FigureJob::new(figure, title, phases, move |job| {
         for (number, mix) in MIXES.into_iter().enumerate() {
-            let load = DcartWorkload::new(
-                DcartWorkloadKind::Ipgeo,
-                mix,
-                ZIPF,
-                scale.timed_operations,
-                &scale,
-            )?;
-            for contender in RIVALS {
-                let x = Quantity::new("writes", "%", 25.0 * number as f64);
+            let operations = scale.timed_operations;
+            let load = DcartWorkload::new(DcartWorkloadKind::Ipgeo, mix, ZIPF, operations, &scale)?;
+            for contender in contenders {
                 let measured = contender.measure(&load, threads(), job.interrupt)?;
                 let (name, y) = (contender.name(), throughput(measured.rate));
+                let x = share_of_writes(number);
                 job.rows
                     .push(of_kind(NumberOrigin::Measured, figure, "", name, x, y));
                 job.end_phase();
@@ -249,7 +254,7 @@ pub(super) fn mixes(figure: &Figure, scale: &DcartScale) -> Vec<FigureJob> {
         Ok(())
     });
     job.alone = true;
-    vec![job]
+    job
 }
 
 /// The mixes from reads alone to writes alone.
@@ -260,6 +265,11 @@ pub(super) const MIXES: [Mix; 5] = [
     Mix::DcartD,
     Mix::DcartE,
 ];
+
+/// Returns the share of writes of a mix, by its position in [`MIXES`].
+pub(super) fn share_of_writes(number: usize) -> Quantity {
+    Quantity::new("writes", "%", 25.0 * number as f64)
+}
 
 /// Creates the jobs of figure 3: operations by the first byte of their key.
 pub(super) fn prefixes(figure: &Figure, scale: &DcartScale) -> Vec<FigureJob> {

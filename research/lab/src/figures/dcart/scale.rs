@@ -3,7 +3,7 @@
 use super::designs;
 use super::trace;
 use super::workload::DcartWorkloadKind;
-use crate::error::LabError;
+use crate::error::{LabError, check_range};
 use crate::figures::paper;
 use nearfield_hardware::accelerator::dcart::DcartParameters;
 use serde::{Deserialize, Serialize};
@@ -148,13 +148,7 @@ impl DcartScale {
     /// # Errors
     /// `OutOfRange` for less than a thousand or more than 50 million.
     pub fn with_keys(self, keys: u64) -> Result<DcartScale, LabError> {
-        if !(1000..=50_000_000).contains(&keys) {
-            return Err(LabError::OutOfRange {
-                subject: "--count",
-                given: keys.to_string(),
-                allowed: "1000 to 50000000".to_owned(),
-            });
-        }
+        check_range("--count", keys, 1000..=50_000_000)?;
         Ok(DcartScale {
             synthetic_keys: keys,
             email_keys: self.email_keys.min(keys),

@@ -1,15 +1,14 @@
 //! Figures 12a and 12b, and the effect of assumed parameters.
 
 use super::designs::{DCART, OURS, ours, published};
-use super::measured::{DcartContender, threads};
+use super::measured::DcartContender;
 use super::modelled::ExecutedWorkload;
-use super::motivation::MIXES;
-use super::rows::{modelled, of_kind, throughput};
+use super::motivation::{MIXES, measured_mixes, share_of_writes};
+use super::rows::{modelled, throughput};
 use super::scale::{DcartScale, Figure};
 use super::workload::{DcartWorkload, DcartWorkloadKind, ZIPF};
 use crate::figures::job::FigureJob;
 use crate::figures::row::Quantity;
-use crate::report::NumberOrigin;
 use crate::workload::{Distribution, Mix};
 use nearfield_hardware::accelerator::dcart::DcartParameters;
 
@@ -43,11 +42,9 @@ pub(super) fn operations(figure: &Figure, scale: &DcartScale) -> Vec<FigureJob> 
 
 /// Creates the jobs of figure 12b: from reads alone to writes alone.
 pub(super) fn mixes(figure: &Figure, scale: &DcartScale) -> Vec<FigureJob> {
-    let figure = figure.name;
-    let x = |number: usize| Quantity::new("writes", "%", 25.0 * number as f64);
     let mut jobs = Vec::new();
     for (name, parameters) in [(DCART, published(scale)), (OURS, ours(scale))] {
-        let scale = scale.clone();
+        let (figure, scale) = (figure.name, scale.clone());
         jobs.push(FigureJob::new(figure, name, MIXES.len(), move |job| {
             for (number, mix) in MIXES.into_iter().enumerate() {
                 let operations = scale.dcart_operations;
@@ -55,42 +52,15 @@ pub(super) fn mixes(figure: &Figure, scale: &DcartScale) -> Vec<FigureJob> {
                     DcartWorkload::new(DcartWorkloadKind::Ipgeo, mix, ZIPF, operations, &scale)?;
                 let executed = ExecutedWorkload::new(&load, job.interrupt)?;
                 let report = executed.on(parameters.clone(), job.interrupt)?;
-                let y = throughput(report.rate());
-                job.rows.push(modelled(figure, "", name, x(number), y));
+                let (x, y) = (share_of_writes(number), throughput(report.rate()));
+                job.rows.push(modelled(figure, "", name, x, y));
                 job.end_phase();
             }
             Ok(())
         }));
     }
-    let scale = scale.clone();
-    let phases = MIXES.len() * DcartContender::ALL.len();
-    let mut measured = FigureJob::new(figure, "measured", phases, move |job| {
-        for (number, mix) in MIXES.into_iter().enumerate() {
-            let load = DcartWorkload::new(
-                DcartWorkloadKind::Ipgeo,
-                mix,
-                ZIPF,
-                scale.timed_operations,
-                &scale,
-            )?;
-            for contender in DcartContender::ALL {
-                let rate = contender.measure(&load, threads(), job.interrupt)?.rate;
-                let (name, y) = (contender.name(), throughput(rate));
-                job.rows.push(of_kind(
-                    NumberOrigin::Measured,
-                    figure,
-                    "",
-                    name,
-                    x(number),
-                    y,
-                ));
-                job.end_phase();
-            }
-        }
-        Ok(())
-    });
-    measured.alone = true;
-    jobs.push(measured);
+    let contenders = &DcartContender::ALL;
+    jobs.push(measured_mixes(figure, "measured", scale, contenders));
     jobs
 }
 

@@ -14,8 +14,8 @@ pub(super) fn description(scale: &PulseScale) -> String {
          them when the hardware would, on the bytes of tables of the paper's size, and every \
          result is checked. Many constants are assumed, because the paper's text has lost its \
          numbers: `sensitivity` shows how much results depend on each.\n\
-         - accelerator: {}, {} workspaces, a cycle of {}, two channels of {:.1} GB/s behind an \
-         interconnect of {:.1} GB/s\n\
+         - accelerator: {}, {} workspaces, a cycle of {}, two channels of DDR4-2400, \
+         {:.1} GB/s each, behind an interconnect of {:.1} GB/s\n\
          - processors: {} ({} cores), {} ({} cores)",
         grouped(scale.requests),
         grouped(scale.traversals),

@@ -1,6 +1,6 @@
 //! The size of a run.
 
-use crate::error::LabError;
+use crate::error::{LabError, check_range};
 use crate::figures::paper;
 use crate::memory::available_bytes;
 use serde::{Deserialize, Serialize};
@@ -107,13 +107,7 @@ impl RadarScale {
     /// # Errors
     /// `OutOfRange` for less than ten thousand keys or more than 125 million.
     pub fn with_keys(self, keys: u64) -> Result<RadarScale, LabError> {
-        if !(10_000..=KEYS_MAX as u64).contains(&keys) {
-            return Err(LabError::OutOfRange {
-                subject: "--count",
-                given: keys.to_string(),
-                allowed: format!("10000 to {KEYS_MAX}"),
-            });
-        }
+        check_range("--count", keys, 10_000..=KEYS_MAX as u64)?;
         let keys = keys as usize;
         Ok(RadarScale { keys, ..self })
     }
@@ -124,13 +118,7 @@ impl RadarScale {
     /// # Errors
     /// `OutOfRange` for less than 16 modules or more than 4096.
     pub fn with_modules(self, modules: u64) -> Result<RadarScale, LabError> {
-        if !(16..=4096).contains(&modules) {
-            return Err(LabError::OutOfRange {
-                subject: "--modules",
-                given: modules.to_string(),
-                allowed: "16 to 4096".to_owned(),
-            });
-        }
+        check_range("--modules", modules, 16..=4096)?;
         let scale = self.dense(modules as usize);
         let keys = scale.keys.min(KEYS_MAX);
         Ok(RadarScale { keys, ..scale })

@@ -221,19 +221,15 @@ impl PimBenchSide {
 
 fn row(workload: &str, modules: &[PimBenchTurn], skip_list: &[PimBenchTurn]) -> Row {
     let (modules, skip_list) = (PimBenchSide::of(modules), PimBenchSide::of(skip_list));
+    let detail = PimBenchResult {
+        workload: workload.to_owned(),
+        ratio: modules.median_mops / skip_list.median_mops,
+        modules,
+        skip_list,
+    };
     Row {
-        setting: None,
-        peer: "modules".to_owned(),
-        rate_mops: Some(modules.median_mops),
-        latency_ns: None,
-        bytes_per_key: None,
-        detail: PimBenchResult {
-            workload: workload.to_owned(),
-            ratio: modules.median_mops / skip_list.median_mops,
-            modules,
-            skip_list,
-        },
-        kind: NumberOrigin::Measured,
+        rate_mops: Some(detail.modules.median_mops),
+        ..Row::new("modules", NumberOrigin::Measured, detail)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::data::{ExpectedEntries, is_value};
 use super::skew::Chooser;
 use crate::workload::Random;
+use RadarOperationKind::{Get, Insert, Predecessor, Remove, Scan, Update};
 use nearfield_core::{
     Batch, IndexOperation, OperationError, OperationOutcome, ScanDirection, Words,
 };
@@ -60,12 +61,12 @@ impl Verbs {
     /// Creates a mix of a single operation.
     pub(super) fn only(verb: RadarOperationKind) -> Verbs {
         let shares: &[(RadarOperationKind, u32)] = match verb {
-            RadarOperationKind::Get => &[(RadarOperationKind::Get, 100)],
-            RadarOperationKind::Predecessor => &[(RadarOperationKind::Predecessor, 100)],
-            RadarOperationKind::Insert => &[(RadarOperationKind::Insert, 100)],
-            RadarOperationKind::Update => &[(RadarOperationKind::Update, 100)],
-            RadarOperationKind::Remove => &[(RadarOperationKind::Remove, 100)],
-            RadarOperationKind::Scan => &[(RadarOperationKind::Scan, 100)],
+            Get => &[(Get, 100)],
+            Predecessor => &[(Predecessor, 100)],
+            Insert => &[(Insert, 100)],
+            Update => &[(Update, 100)],
+            Remove => &[(Remove, 100)],
+            Scan => &[(Scan, 100)],
         };
         Verbs {
             name: verb.name(),
@@ -77,35 +78,23 @@ impl Verbs {
     pub(super) const YCSB: [Verbs; 5] = [
         Verbs {
             name: "C",
-            shares: &[(RadarOperationKind::Get, 100)],
+            shares: &[(Get, 100)],
         },
         Verbs {
             name: "B",
-            shares: &[
-                (RadarOperationKind::Get, 95),
-                (RadarOperationKind::Update, 5),
-            ],
+            shares: &[(Get, 95), (Update, 5)],
         },
         Verbs {
             name: "A",
-            shares: &[
-                (RadarOperationKind::Get, 50),
-                (RadarOperationKind::Update, 50),
-            ],
+            shares: &[(Get, 50), (Update, 50)],
         },
         Verbs {
             name: "D",
-            shares: &[
-                (RadarOperationKind::Get, 95),
-                (RadarOperationKind::Insert, 5),
-            ],
+            shares: &[(Get, 95), (Insert, 5)],
         },
         Verbs {
             name: "E",
-            shares: &[
-                (RadarOperationKind::Scan, 95),
-                (RadarOperationKind::Insert, 5),
-            ],
+            shares: &[(Scan, 95), (Insert, 5)],
         },
     ];
 

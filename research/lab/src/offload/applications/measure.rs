@@ -18,6 +18,7 @@ use crate::report::{NumberOrigin, ReportRow};
 use nearfield_offload::net::udp;
 use nearfield_offload::node::{LocalMemory, RackMemory, TenantMemory};
 use nearfield_offload::structures::NodeArena;
+use nearfield_offload::wire::DATAGRAM_BYTES_MAX;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -115,6 +116,8 @@ impl CallerMachine {
             DeploymentKind::Programs | DeploymentKind::Returning => Box::new(ProgramDeployment {
                 runner: udp::OffloadClient::new(site.programs, TENANT, KEY, |settings| {
                     settings.returns_to_caller = kind == DeploymentKind::Returning;
+                    // The loopback interface carries long datagrams, as for the nodes' replies.
+                    settings.datagram_bytes = DATAGRAM_BYTES_MAX;
                 })?,
                 servers,
                 reserve,
@@ -343,27 +346,24 @@ pub(super) fn measure<A: RemoteApplication>(
     for turns in contestants {
         let median =
             |values: Vec<f64>| MeasurementSample::new(values).map(|sample| sample.median());
+        let detail = DeploymentResult {
+            application: application.name(),
+            callers: plan.callers,
+            nodes,
+            data_bytes,
+            cache_bytes: match turns.kind {
+                DeploymentKind::Paging | DeploymentKind::CachedRpc => cache_bytes,
+                DeploymentKind::Programs | DeploymentKind::Returning | DeploymentKind::Rpc => 0,
+            },
+            node_us: median(turns.node_us),
+            round_trips: median(turns.round_trips),
+            visits: median(turns.visits),
+            wire_bytes: median(turns.wire_bytes),
+        };
         let row = ReportRow {
-            setting: None,
-            peer: turns.kind.name().to_owned(),
             rate_mops: median(turns.rates).map(|rate| rate / 1e6),
             latency_ns: turns.latency.percentiles(),
-            bytes_per_key: None,
-            detail: DeploymentResult {
-                application: application.name(),
-                callers: plan.callers,
-                nodes,
-                data_bytes,
-                cache_bytes: match turns.kind {
-                    DeploymentKind::Paging | DeploymentKind::CachedRpc => cache_bytes,
-                    DeploymentKind::Programs | DeploymentKind::Returning | DeploymentKind::Rpc => 0,
-                },
-                node_us: median(turns.node_us),
-                round_trips: median(turns.round_trips),
-                visits: median(turns.visits),
-                wire_bytes: median(turns.wire_bytes),
-            },
-            kind: NumberOrigin::Measured,
+            ..ReportRow::new(turns.kind.name(), NumberOrigin::Measured, detail)
         };
         let slow = match (turns.kind, slowdown) {
             (DeploymentKind::Rpc, Some(slowdown)) => Some(on_slow_core(&row, slowdown)),

@@ -348,6 +348,9 @@ fn a_small_run_measures_every_deployment_of_every_application() {
     // The object comes with the lookups.
     assert_eq!(trips("WebService C", "traversal programs"), 1.0);
     assert_eq!(trips("WebService C", "RPC"), 1.0);
+    // Half of these requests write an object, which goes with the lookups.
+    assert_eq!(trips("WebService A", "traversal programs"), 1.0);
+    assert_eq!(trips("WebService A", "RPC"), 1.0);
     assert_eq!(trips("time series 8 s", "traversal programs"), 1.0);
     assert!(trips("time series 8 s", "paging with a cache") > 5.0);
     let slow = of(&rows, "time series 1 s", "RPC on a slow core");

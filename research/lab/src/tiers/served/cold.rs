@@ -130,23 +130,20 @@ pub fn cold(
     let rate = |slice: &ServerLoadResult| slice.operations as f64 / slice.wall.as_secs_f64() / 1e3;
     let cold_kops = median(cold.iter().map(rate).collect());
     let in_files = server.figure(1, "values");
+    let detail = ColdServed {
+        values: values.name.clone(),
+        count: in_files as u64,
+        value_bytes: server.figure(1, "value_bytes") as u64,
+        readers: readers.connections,
+        cold_kops,
+        cold_ns,
+        alone_ns,
+        beside_ns,
+        p99_ratio: beside_ns.p99 as f64 / alone_ns.p99.max(1) as f64,
+    };
     Ok(Row {
-        setting: None,
-        peer: "server".to_owned(),
         rate_mops: Some(cold_kops / 1e3),
         latency_ns: Some(cold_ns),
-        bytes_per_key: None,
-        detail: ColdServed {
-            values: values.name.clone(),
-            count: in_files as u64,
-            value_bytes: server.figure(1, "value_bytes") as u64,
-            readers: readers.connections,
-            cold_kops,
-            cold_ns,
-            alone_ns,
-            beside_ns,
-            p99_ratio: beside_ns.p99 as f64 / alone_ns.p99.max(1) as f64,
-        },
-        kind: NumberOrigin::Measured,
+        ..Row::new("server", NumberOrigin::Measured, detail)
     })
 }

@@ -134,19 +134,15 @@ pub fn hot(
     let after = served();
     let hottest = measure(keys / PART)?;
     let [memory, cold] = [after[0] - before[0], after[1] - before[1]];
+    let detail = HotServed {
+        values: values.name.clone(),
+        count: keys,
+        memory_percent: 100.0 * memory / (memory + cold).max(1.0),
+        all,
+        hottest,
+    };
     Ok(Row {
-        setting: None,
-        peer: "server".to_owned(),
         rate_mops: Some(all.tiered.kops / 1e3),
-        latency_ns: None,
-        bytes_per_key: None,
-        detail: HotServed {
-            values: values.name.clone(),
-            count: keys,
-            memory_percent: 100.0 * memory / (memory + cold).max(1.0),
-            all,
-            hottest,
-        },
-        kind: NumberOrigin::Measured,
+        ..Row::new("server", NumberOrigin::Measured, detail)
     })
 }

@@ -11,7 +11,7 @@ pub use writes::{OverflowTier, SustainedWrites, writes};
 use super::{TiersError, ValueCorpus};
 use crate::harness::Interrupt;
 use crate::server::load::{ConnectionShape, ServerLoadResult, drive};
-use crate::server::process::ServerProcess;
+use crate::server::process::{ServerProcess, tier_number};
 use crate::server::program::ServerProgram;
 use crate::workload::{Permutation, Random, random};
 use nearfield_server::resp::encode::request as write;
@@ -139,15 +139,7 @@ impl FilledServer {
     /// Returns a statistic of a tier that the server reports.
     fn figure(&self, tier: usize, field: &str) -> f64 {
         let page = self.process.info("tiers").unwrap_or_default();
-        let line = format!("tier_{tier}:");
-        let line = page.lines().find_map(|text| text.strip_prefix(&line));
-        let fields = line.unwrap_or_default().split(',');
-        let value = fields
-            .filter_map(|text| text.split_once('='))
-            .find(|(name, _)| *name == field);
-        value
-            .and_then(|(_, value)| value.parse().ok())
-            .unwrap_or(0.0)
+        tier_number(&page, tier, field)
     }
 }
 

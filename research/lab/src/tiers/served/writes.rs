@@ -172,24 +172,20 @@ pub fn writes(
     let steady = median_of(half);
     let rate = |windows: &[WriteWindow]| median_of(windows).tiered.kops;
     let (earlier, last) = half.split_at(half.len() / 2);
+    let detail = SustainedWrites {
+        values: values.name.clone(),
+        tier: tier.name(),
+        keys,
+        memory_bytes: memory,
+        cpu_ratio: steady.tiered.cpu_ns / steady.plain.cpu_ns.max(1.0),
+        rate_ratio: steady.tiered.kops / steady.plain.kops,
+        drift: rate(last) / rate(earlier),
+        steady,
+        windows,
+    };
     Ok(Row {
-        setting: None,
-        peer: "server".to_owned(),
         rate_mops: Some(steady.tiered.kops / 1e3),
-        latency_ns: None,
-        bytes_per_key: None,
-        detail: SustainedWrites {
-            values: values.name.clone(),
-            tier: tier.name(),
-            keys,
-            memory_bytes: memory,
-            cpu_ratio: steady.tiered.cpu_ns / steady.plain.cpu_ns.max(1.0),
-            rate_ratio: steady.tiered.kops / steady.plain.kops,
-            drift: rate(last) / rate(earlier),
-            steady,
-            windows,
-        },
-        kind: NumberOrigin::Measured,
+        ..Row::new("server", NumberOrigin::Measured, detail)
     })
 }
 

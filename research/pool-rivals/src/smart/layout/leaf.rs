@@ -11,8 +11,12 @@
 //! The lock comes last, so that one write sets the value and releases the lock. Each write
 //! increments the version: a client that takes the lock with the version that it has read knows
 //! that its read is still current.
+//!
+//! Leaves that are copied have no use for the lock. A word behind it, at a multiple of eight bytes,
+//! is their *successor*: 0, then forever the address of the leaf that has replaced this one, or 1
+//! if the key was removed. All other bytes stay as they were written first.
 
-use super::slot::ALIGNMENT;
+use super::slot::{ALIGNMENT, NODES};
 use nearfield_fabric::{GlobalAddress, MaskedSwap};
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -27,11 +31,18 @@ pub const LOCKED: u8 = 1;
 pub const DEAD: u8 = 2;
 const VERSION_SHIFT: u32 = 2;
 
+/// The successor of a leaf whose key was removed: no address, because leaves are at multiples of
+/// [`ALIGNMENT`].
+pub const REMOVED: u64 = 1;
+/// Bytes of a successor.
+const SUCCESSOR_BYTES: usize = 8;
+
 /// The sizes of leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmartLeafLayout {
     key_bytes: usize,
     value_bytes: usize,
+    has_successor: bool,
 }
 
 /// The two parts in which a leaf is written, the first before the second; the first may be empty.
@@ -51,6 +62,8 @@ pub struct SmartLeaf {
     pub key: Box<[u8]>,
     pub value: Vec<u8>,
     pub lock: u8,
+    /// The leaf that has replaced this one.
+    pub successor: Option<GlobalAddress>,
 }
 
 impl SmartLeaf {
@@ -61,17 +74,37 @@ impl SmartLeaf {
 }
 
 impl SmartLeafLayout {
-    /// Creates the layout of leaves with keys and values of these lengths.
+    /// Creates the layout of leaves with keys and values of these lengths, which are written in
+    /// place.
     pub const fn new(key_bytes: usize, value_bytes: usize) -> SmartLeafLayout {
         SmartLeafLayout {
             key_bytes,
             value_bytes,
+            has_successor: false,
+        }
+    }
+
+    /// Creates the layout of leaves with keys and values of these lengths, which are copied.
+    pub const fn copied(key_bytes: usize, value_bytes: usize) -> SmartLeafLayout {
+        SmartLeafLayout {
+            key_bytes,
+            value_bytes,
+            has_successor: true,
         }
     }
 
     /// Returns the bytes of a leaf.
     pub const fn bytes(&self) -> usize {
-        self.lock_offset() + 1
+        if self.has_successor {
+            self.successor_offset() + SUCCESSOR_BYTES
+        } else {
+            self.lock_offset() + 1
+        }
+    }
+
+    /// Returns the offset of the successor, which only leaves that are copied have.
+    pub const fn successor_offset(&self) -> usize {
+        (self.lock_offset() + 1).next_multiple_of(SUCCESSOR_BYTES)
     }
 
     /// Returns the bytes of memory of a leaf.
@@ -79,7 +112,7 @@ impl SmartLeafLayout {
         (self.bytes() as u64).next_multiple_of(ALIGNMENT)
     }
 
-    /// Returns the offset of the lock: the last byte.
+    /// Returns the offset of the lock: the last byte, except for a successor.
     pub const fn lock_offset(&self) -> usize {
         KEY_OFFSET + self.key_bytes + self.value_bytes
     }
@@ -134,12 +167,28 @@ impl SmartLeafLayout {
         let (key, value) = bytes
             .get(KEY_OFFSET..self.lock_offset())?
             .split_at_checked(self.key_bytes)?;
+        let word_of_successor = match self.has_successor {
+            true => word(bytes.get(self.successor_offset()..)?)?,
+            false => 0,
+        };
+        let successor = match word_of_successor {
+            0 | REMOVED => None,
+            bits => {
+                let address = GlobalAddress::from_bits(bits);
+                // No slot could lead there, so the word is damaged.
+                if address.node().0 >= NODES || !address.offset().is_multiple_of(ALIGNMENT) {
+                    return None;
+                }
+                Some(address)
+            }
+        };
         Some(SmartLeaf {
             reverse: GlobalAddress::from_bits(word(bytes.get(..VALID_OFFSET)?)?),
-            valid: *bytes.get(VALID_OFFSET)? != 0,
+            valid: *bytes.get(VALID_OFFSET)? != 0 && word_of_successor != REMOVED,
             key: key.into(),
             value: value.to_vec(),
             lock: *bytes.get(self.lock_offset())?,
+            successor,
         })
     }
 
@@ -153,11 +202,16 @@ impl SmartLeafLayout {
         bytes.extend(&leaf.key);
         bytes.extend(&leaf.value);
         bytes.push(leaf.lock);
+        if self.has_successor {
+            bytes.resize(self.successor_offset(), 0);
+            let successor = leaf.successor.map_or(0, |successor| successor.to_bits());
+            bytes.extend(successor.to_le_bytes());
+        }
         let checksum = self.checksum(&bytes).unwrap_or_default();
         if let Some(place) = bytes.get_mut(CHECKSUM) {
             place.copy_from_slice(&checksum.to_le_bytes());
         }
-        debug_assert_eq!(bytes.len(), self.bytes(), "the lock is the last byte");
+        debug_assert_eq!(bytes.len(), self.bytes(), "readers fetch this length");
         bytes
     }
 }
@@ -174,7 +228,25 @@ mod tests {
             key: vec![7; key_bytes].into(),
             value: vec![9; value_bytes],
             lock: 5 << VERSION_SHIFT | LOCKED,
+            successor: None,
         }
+    }
+
+    #[test]
+    fn successors_come_back_and_removal_is_one() {
+        let layout = SmartLeafLayout::copied(8, 8);
+        assert_eq!((layout.successor_offset(), layout.bytes()), (40, 48));
+        let mut replaced = leaf(8, 8);
+        let mut bytes = layout.encode(&replaced);
+        assert_eq!(layout.decode(&bytes), Some(replaced.clone()));
+        replaced.successor = Some(GlobalAddress::new(NodeId(2), 512));
+        assert_eq!(layout.decode(&layout.encode(&replaced)), Some(replaced));
+        bytes[layout.successor_offset()] = REMOVED as u8;
+        let removed = layout.decode(&bytes).expect("a leaf");
+        assert_eq!((removed.valid, removed.successor), (false, None));
+        // No leaf is there.
+        bytes[layout.successor_offset()] = 2;
+        assert_eq!(layout.decode(&bytes), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod leaf;
 mod node;
 mod slot;
 
-pub(super) use leaf::{DEAD, LOCKED, SmartLeaf};
+pub(super) use leaf::{DEAD, LOCKED, REMOVED, SmartLeaf};
 pub use leaf::{LeafWrite, SmartLeafLayout};
 pub use node::{HEADER_OFFSET, NODE_BYTES, PREFIX_BYTES, SmartNodeHeader, slot_offset};
 pub(super) use node::{SmartNode, decode_slots};

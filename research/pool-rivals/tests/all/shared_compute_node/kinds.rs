@@ -1,13 +1,15 @@
 //! The rivals, with leaves that are so small that a few dozens of keys make several.
 
+use crate::marlin_simulated;
 use nearfield_fabric::NodeId;
 use nearfield_fabric_testkit::INDEX_ROOT;
 use nearfield_fabric_testkit::shared_node::{SharedIndexKind, SlowEndpoint};
 use nearfield_pool::PoolError;
 use nearfield_pool::layout::{Geometry, PoolIndexShape};
+use nearfield_pool_rivals::marlin::Marlin;
 use nearfield_pool_rivals::rolex::{Rolex, RolexLeafKind};
 use nearfield_pool_rivals::smart::Smart;
-use nearfield_pool_rivals::{rolex, smart};
+use nearfield_pool_rivals::{marlin, rolex, smart};
 use std::sync::Arc;
 
 /// Number of keys that ROLEX is loaded with, in steps of 100, around the keys of the plans.
@@ -24,6 +26,15 @@ impl SharedSmartIndex {
             delegates_reads: shares,
             combines_writes: shares,
             ..smart::SmartOptions::default()
+        })
+    }
+
+    /// Returns trees whose leaves are copied.
+    pub fn copied() -> SharedSmartIndex {
+        let SharedSmartIndex(options) = SharedSmartIndex::new(true);
+        SharedSmartIndex(smart::SmartOptions {
+            update: smart::SmartUpdate::Copy,
+            ..options
         })
     }
 }
@@ -56,6 +67,42 @@ impl SharedIndexKind for SharedSmartIndex {
 }
 
 #[derive(Clone, Debug)]
+pub struct SharedMarlinIndex(marlin::MarlinOptions);
+
+impl SharedMarlinIndex {
+    pub fn sharing() -> SharedMarlinIndex {
+        SharedMarlinIndex(marlin_simulated::small(8))
+    }
+}
+
+impl SharedIndexKind for SharedMarlinIndex {
+    type Node = marlin::MarlinComputeNode;
+    type Index = Marlin<SlowEndpoint>;
+
+    fn compute_node(&self) -> Arc<marlin::MarlinComputeNode> {
+        Arc::new(marlin::MarlinComputeNode::new(self.0.clone()).expect("sizes"))
+    }
+
+    async fn create(
+        &self,
+        endpoint: SlowEndpoint,
+        nodes: &[NodeId],
+        node: Arc<marlin::MarlinComputeNode>,
+    ) -> Result<Marlin<SlowEndpoint>, PoolError> {
+        Marlin::create(endpoint, nodes, INDEX_ROOT, node).await
+    }
+
+    async fn open(
+        &self,
+        endpoint: SlowEndpoint,
+        nodes: &[NodeId],
+        node: Arc<marlin::MarlinComputeNode>,
+    ) -> Result<Marlin<SlowEndpoint>, PoolError> {
+        Marlin::open(endpoint, nodes, INDEX_ROOT, node).await
+    }
+}
+
+#[derive(Clone, Debug)]
 pub struct SharedRolexIndex(rolex::RolexOptions);
 
 impl SharedRolexIndex {
@@ -69,6 +116,8 @@ impl SharedRolexIndex {
             geometry: Geometry::new(shape).expect("sizes"),
             leaves,
             error: 1,
+            // Arrays ignore it.
+            hotspot_bytes: 1 << 12,
             delegates_reads: true,
             combines_writes: true,
             ..rolex::RolexOptions::default()

@@ -3,7 +3,7 @@
 
 mod kinds;
 
-use self::kinds::{SharedRolexIndex, SharedSmartIndex};
+use self::kinds::{SharedMarlinIndex, SharedRolexIndex, SharedSmartIndex};
 use nearfield_fabric_testkit::shared_node::{
     SharedNodeFactory, check_sharing, few_keys, is_fault_found, many_keys, one_key,
 };
@@ -11,10 +11,20 @@ use nearfield_fabric_testkit::{SimEndpointFault, check};
 
 #[test]
 fn smart_is_linearizable() {
-    let system = SharedNodeFactory::new(SharedSmartIndex::new(true));
-    check(100, &few_keys(), &system);
-    check(300, &one_key(), &system);
-    check(30, &many_keys(), &system);
+    for kind in [SharedSmartIndex::new(true), SharedSmartIndex::copied()] {
+        let system = SharedNodeFactory::new(kind);
+        check(100, &few_keys(), &system);
+        check(300, &one_key(), &system);
+        check(30, &many_keys(), &system);
+    }
+}
+
+#[test]
+fn marlin_is_linearizable() {
+    let system = SharedNodeFactory::new(SharedMarlinIndex::sharing());
+    check(60, &few_keys(), &system);
+    check(150, &one_key(), &system);
+    check(20, &many_keys(), &system);
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub enum SmartEndpointFault {
     NoLocks,
     /// Slots that are read again are unchanged.
     StaleSlots,
+    /// Leaves that are copied seem to have no successors.
+    NoSuccessors,
     /// Writes of leaves are lost now and then.
     Forgets,
 }
@@ -40,7 +42,7 @@ impl SmartInterference {
     pub fn new(fault: SmartEndpointFault, options: &SmartOptions) -> SmartInterference {
         SmartInterference {
             fault,
-            leaf: SmartLeafLayout::new(options.key_bytes, options.value_bytes),
+            leaf: options.leaf_layout(),
             words: RefCell::default(),
             writes: Cell::new(0),
         }
@@ -75,6 +77,9 @@ impl SmartInterference {
                 into[9..17].copy_from_slice(&sum.to_le_bytes());
             }
             SmartEndpointFault::NoReverse if is_leaf => keep_first(into),
+            SmartEndpointFault::NoSuccessors if is_leaf => {
+                into[self.leaf.successor_offset()..].fill(0);
+            }
             // The root's slot is 0 initially.
             SmartEndpointFault::StaleSlots if into.len() == 8 && into[..] != [0; 8] => {
                 keep_first(into)

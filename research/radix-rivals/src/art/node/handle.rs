@@ -1,6 +1,6 @@
 //! A node of any kind.
 
-use super::kinds::{ArtNode4, ArtNode16, ArtNode48, ArtNode256, ArtNodeHeader, ArtNodeKind};
+use super::kinds::{ArtNode4, ArtNode16, ArtNode48, ArtNode256, ArtNodeHeader, ArtNodeKind, END};
 use super::prefix::ArtPrefix;
 use super::slot::{ArtSlot, ArtTaggedPointer};
 use super::small::ArtSmallNode;
@@ -207,6 +207,36 @@ impl<'g> ArtNode<'g> {
     #[inline]
     pub fn slot_offset(self, position: usize) -> u32 {
         self.kind().slots_offset() + 8 * position as u32
+    }
+
+    /// Finds the child of a symbol. `find_small` finds that of a byte in a node4 or node16.
+    #[inline]
+    pub fn find(
+        self,
+        symbol: Symbol,
+        find_small: impl FnOnce(ArtSmallNode<'g>, u8) -> ArtSearchResult,
+    ) -> ArtSearchResult {
+        let Some(byte) = symbol else {
+            return ArtSearchResult {
+                child: self.end().load(),
+                slot: END,
+            };
+        };
+        let at = |slots: &[ArtSlot], position: usize| ArtSearchResult {
+            child: slots[position].load(),
+            slot: self.slot_offset(position),
+        };
+        match self.view() {
+            ArtNodeView::Small(small) => find_small(small, byte),
+            ArtNodeView::Node48(node) => {
+                let place = node.index[usize::from(byte)].load(Ordering::Acquire);
+                match usize::from(place).checked_sub(1) {
+                    Some(position) => at(&node.slots, position),
+                    None => ArtSearchResult::NOTHING,
+                }
+            }
+            ArtNodeView::Node256(node) => at(&node.slots, usize::from(byte)),
+        }
     }
 
     /// Creates the event of a search for a symbol.

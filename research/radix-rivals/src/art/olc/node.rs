@@ -8,41 +8,19 @@ use std::sync::atomic::Ordering;
 /// Finds the child of a symbol.
 #[inline]
 pub fn find(node: ArtNode<'_>, symbol: Symbol) -> ArtSearchResult {
-    let Some(byte) = symbol else {
-        return ArtSearchResult {
-            child: node.end().load(),
-            slot: END,
-        };
-    };
-    match node.view() {
-        ArtNodeView::Small(small) => {
-            let found = small.matches(node.count(), byte);
-            if found == 0 {
-                return ArtSearchResult::NOTHING;
-            }
-            let position = found.trailing_zeros() as usize;
-            // If the count of a node4 or node16 was read meanwhile, it has no position that large.
-            let child = small.slots.get(position).map(|slot| slot.load());
-            ArtSearchResult {
-                child: child.unwrap_or(ArtTaggedPointer::NONE),
-                slot: node.slot_offset(position),
-            }
+    node.find(symbol, |small, byte| {
+        let found = small.matches(node.count(), byte);
+        if found == 0 {
+            return ArtSearchResult::NOTHING;
         }
-        ArtNodeView::Node48(inner) => {
-            let place = inner.index[usize::from(byte)].load(Ordering::Acquire);
-            match usize::from(place).checked_sub(1) {
-                Some(position) => ArtSearchResult {
-                    child: inner.slots[position].load(),
-                    slot: node.slot_offset(position),
-                },
-                None => ArtSearchResult::NOTHING,
-            }
+        let position = found.trailing_zeros() as usize;
+        // If the count of a node4 or node16 was read meanwhile, it has no position that large.
+        let child = small.slots.get(position).map(|slot| slot.load());
+        ArtSearchResult {
+            child: child.unwrap_or(ArtTaggedPointer::NONE),
+            slot: node.slot_offset(position),
         }
-        ArtNodeView::Node256(inner) => ArtSearchResult {
-            child: inner.slots[usize::from(byte)].load(),
-            slot: node.slot_offset(usize::from(byte)),
-        },
-    }
+    })
 }
 
 /// Adds a child, for which there is room, under the lock.

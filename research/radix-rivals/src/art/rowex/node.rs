@@ -8,46 +8,24 @@ use std::sync::atomic::Ordering;
 /// Finds the child of a symbol.
 #[inline]
 pub fn find(node: ArtNode<'_>, symbol: Symbol) -> ArtSearchResult {
-    let Some(byte) = symbol else {
-        return ArtSearchResult {
-            child: node.end().load(),
-            slot: END,
-        };
-    };
-    match node.view() {
-        ArtNodeView::Small(small) => {
-            // Unused positions hold nothing. One byte may be at several positions, but there is
-            // never more than one child.
-            let mut matches = small.matches(small.slots.len(), byte);
-            while matches != 0 {
-                let position = matches.trailing_zeros() as usize;
-                matches &= matches - 1;
-                let child = small.slots[position].load();
-                // The position may have been unused when the bytes were read.
-                if !child.is_none() && small.key(position) == byte {
-                    return ArtSearchResult {
-                        child,
-                        slot: node.slot_offset(position),
-                    };
-                }
-            }
-            ArtSearchResult::NOTHING
-        }
-        ArtNodeView::Node48(inner) => {
-            let place = inner.index[usize::from(byte)].load(Ordering::Acquire);
-            match usize::from(place).checked_sub(1) {
-                Some(position) => ArtSearchResult {
-                    child: inner.slots[position].load(),
+    node.find(symbol, |small, byte| {
+        // Unused positions hold nothing. One byte may be at several positions, but there is never
+        // more than one child.
+        let mut matches = small.matches(small.slots.len(), byte);
+        while matches != 0 {
+            let position = matches.trailing_zeros() as usize;
+            matches &= matches - 1;
+            let child = small.slots[position].load();
+            // The position may have been unused when the bytes were read.
+            if !child.is_none() && small.key(position) == byte {
+                return ArtSearchResult {
+                    child,
                     slot: node.slot_offset(position),
-                },
-                None => ArtSearchResult::NOTHING,
+                };
             }
         }
-        ArtNodeView::Node256(inner) => ArtSearchResult {
-            child: inner.slots[usize::from(byte)].load(),
-            slot: node.slot_offset(usize::from(byte)),
-        },
-    }
+        ArtSearchResult::NOTHING
+    })
 }
 
 /// Returns the number of children, except that of the key that ends at the node.

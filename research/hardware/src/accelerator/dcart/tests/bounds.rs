@@ -50,11 +50,7 @@ fn a_stage_takes_its_cycles_when_all_is_in_the_buffers() {
     let operations = few(160_000);
     let mut tree = Paths::new(6, &operations);
     tree.shared = true;
-    let parameters = DcartParameters {
-        shortcuts: false,
-        match_cycles: 9,
-        ..DcartParameters::published()
-    };
+    let parameters = changed(|one| (one.shortcuts, one.match_cycles) = (false, 9));
     saturates(DcartPart::Stage(1), parameters, &operations, &mut tree);
 }
 
@@ -63,10 +59,7 @@ fn the_first_stage_may_be_the_slowest() {
     let operations = few(160_000);
     let mut tree = Paths::new(1, &operations);
     tree.shared = true;
-    let parameters = DcartParameters {
-        hash_cycles: 40,
-        ..DcartParameters::published()
-    };
+    let parameters = changed(|one| one.hash_cycles = 40);
     saturates(DcartPart::Stage(0), parameters, &operations, &mut tree);
 }
 
@@ -75,10 +68,7 @@ fn the_third_stage_may_be_the_slowest() {
     let operations = few(160_000);
     let mut tree = Paths::new(1, &operations);
     tree.shared = true;
-    let parameters = DcartParameters {
-        read_cycles: 50,
-        ..DcartParameters::published()
-    };
+    let parameters = changed(|one| one.read_cycles = 50);
     saturates(DcartPart::Stage(2), parameters, &operations, &mut tree);
 }
 

@@ -76,6 +76,13 @@ fn operations(keys: impl Iterator<Item = u64>) -> Vec<DcartOperation> {
     keys.map(one).collect()
 }
 
+/// Returns the published parameters with a change.
+fn changed(change: impl FnOnce(&mut DcartParameters)) -> DcartParameters {
+    let mut parameters = DcartParameters::published();
+    change(&mut parameters);
+    parameters
+}
+
 fn run(
     parameters: DcartParameters,
     operations: &[DcartOperation],

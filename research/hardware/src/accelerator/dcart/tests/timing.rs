@@ -17,11 +17,8 @@ fn cycles(time: VirtualTime) -> f64 {
 #[test]
 fn a_stage_takes_the_cycles_of_its_parameters() {
     let base = cycles(alone(DcartParameters::published()).latency(1.0));
-    let with = |change: fn(&mut DcartParameters)| {
-        let mut parameters = DcartParameters::published();
-        change(&mut parameters);
-        cycles(alone(parameters).latency(1.0)) - base
-    };
+    let with =
+        |change: fn(&mut DcartParameters)| cycles(alone(changed(change)).latency(1.0)) - base;
     // Memory completes reads at edges of its own clock, a fifth of a cycle apart.
     let near = |found: f64, wanted: f64| {
         assert!((found - wanted).abs() < 0.5, "{found} cycles, not {wanted}");
@@ -63,10 +60,7 @@ fn a_shortcut_spares_the_walk() {
     assert_eq!(report.shortcuts_used, 100);
     assert_eq!(report.matches, 500, "only the first walks match");
     assert_eq!(report.leaves, 200);
-    let parameters = DcartParameters {
-        shortcuts: false,
-        ..DcartParameters::published()
-    };
+    let parameters = changed(|one| one.shortcuts = false);
     let without = run(parameters, &operations, &mut Paths::new(5, &operations));
     assert_eq!(without.matches, 1000);
     assert!(without.time > report.time);
@@ -100,11 +94,7 @@ fn units_that_write_one_node_wait_for_each_other_unless_combined() {
         operation.writes = true;
     }
     let with = |combines| {
-        let parameters = DcartParameters {
-            combines,
-            write_cycles: 20,
-            ..DcartParameters::published()
-        };
+        let parameters = changed(|one| (one.combines, one.write_cycles) = (combines, 20));
         run(parameters, &operations, &mut Paths::new(2, &operations))
     };
     assert_eq!(with(true).locks.contended, 0);
@@ -117,11 +107,7 @@ fn units_that_write_one_node_wait_for_each_other_unless_combined() {
 fn overlap_hides_combining() {
     let operations = operations(0..8192);
     let with = |overlaps| {
-        let parameters = DcartParameters {
-            overlaps,
-            batch: 1024,
-            ..DcartParameters::published()
-        };
+        let parameters = changed(|one| (one.overlaps, one.batch) = (overlaps, 1024));
         run(parameters, &operations, &mut Paths::new(1, &operations))
     };
     let (apart, together) = (with(false), with(true));
@@ -135,10 +121,7 @@ fn overlap_hides_combining() {
 fn operations_of_a_unit_hide_memory_if_they_interleave() {
     let operations = operations(0..4096);
     let with = |pipeline| {
-        let parameters = DcartParameters {
-            pipeline,
-            ..DcartParameters::published()
-        };
+        let parameters = changed(|one| one.pipeline = pipeline);
         run(parameters, &operations, &mut Paths::new(3, &operations))
     };
     let in_order = with(Pipeline::InOrder);
@@ -150,10 +133,7 @@ fn operations_of_a_unit_hide_memory_if_they_interleave() {
 #[test]
 fn interleaved_operations_on_one_key_are_executed_together() {
     let operations = operations(std::iter::repeat_n(3, 1000));
-    let parameters = DcartParameters {
-        pipeline: Pipeline::Interleaved { operations: 16 },
-        ..DcartParameters::published()
-    };
+    let parameters = changed(|one| one.pipeline = Pipeline::Interleaved { operations: 16 });
     let report = run(parameters, &operations, &mut Paths::new(3, &operations));
     assert!(report.riders > 900, "{}", report.riders);
     assert_eq!(report.latencies.len(), 1000);
@@ -228,12 +208,8 @@ fn every_operation_ends_once_in_all_designs() {
 #[test]
 fn parameters_that_cannot_be_are_named() {
     let error = |change: fn(&mut DcartParameters)| {
-        let mut parameters = DcartParameters::published();
-        change(&mut parameters);
-        DcartAccelerator::new(parameters)
-            .map(|_| ())
-            .unwrap_err()
-            .to_string()
+        let accelerator = DcartAccelerator::new(changed(change));
+        accelerator.map(|_| ()).unwrap_err().to_string()
     };
     assert_eq!(
         error(|one| one.units = 0),
@@ -247,13 +223,9 @@ fn parameters_that_cannot_be_are_named() {
     assert!(error(|one| one.hash_cycles = u64::MAX).starts_with("hash_cycles is"));
     assert!(error(|one| one.memory.rows = 0).starts_with("the memory of the card"));
     assert!(error(|one| one.memory.rows = 1).starts_with("memory is"));
-    let zero = Pipeline::Interleaved { operations: 0 };
-    let parameters = DcartParameters {
-        pipeline: zero,
-        ..DcartParameters::published()
-    };
+    let zero = changed(|one| one.pipeline = Pipeline::Interleaved { operations: 0 });
     assert!(matches!(
-        DcartAccelerator::new(parameters),
+        DcartAccelerator::new(zero),
         Err(DcartError::Parameter { .. })
     ));
 }

@@ -3,7 +3,7 @@
 use super::super::super::testing::Loop;
 use super::super::super::{DepartureReason, RackNode, TranslationRefusal};
 use super::super::{PulseDesign, PulseParameters};
-use super::{BARE, ONE, accelerator, run, times};
+use super::{BARE, ONE, accelerator, design, run, times};
 use crate::VirtualTime;
 
 /// The time at which a request begins. A packet of `BARE` takes two picoseconds, so this is the
@@ -35,53 +35,22 @@ fn an_iteration_alone_takes_the_sum_of_its_parts() {
 #[test]
 fn each_parameter_counts_where_it_belongs() {
     let alone = times(BARE, ONE, &[Loop::new(0, 10)])[0];
-    let with = |parameters| times(parameters, ONE, &[Loop::new(0, 10)])[0];
+    let more = |change: fn(&mut PulseParameters)| {
+        let mut parameters = BARE;
+        change(&mut parameters);
+        times(parameters, ONE, &[Loop::new(0, 10)])[0] - alone
+    };
     // One cycle more of translation, in each of ten iterations.
-    let translate_cycles = BARE.translate_cycles + 1;
-    close(
-        with(PulseParameters {
-            translate_cycles,
-            ..BARE
-        }),
-        alone + 40.0,
-    );
+    close(more(|it| it.translate_cycles += 1), 40.0);
     // One cycle more of the scheduler: two events per iteration, and the reply.
-    let schedule_cycles = BARE.schedule_cycles + 1;
-    close(
-        with(PulseParameters {
-            schedule_cycles,
-            ..BARE
-        }),
-        alone + 84.0,
-    );
-    let access = BARE.access + VirtualTime::from_nanoseconds(40);
-    close(with(PulseParameters { access, ..BARE }), alone + 400.0);
+    close(more(|it| it.schedule_cycles += 1), 84.0);
+    let access = more(|it| it.access = BARE.access + VirtualTime::from_nanoseconds(40));
+    close(access, 400.0);
     // A channel half as fast: 20.48 ns more, of which 3.2 were lost to the edge: five cycles.
-    let channel_bytes_per_second = BARE.channel_bytes_per_second / 2.0;
-    close(
-        with(PulseParameters {
-            channel_bytes_per_second,
-            ..BARE
-        }),
-        alone + 200.0,
-    );
+    close(more(|it| it.channel_bytes_per_second /= 2.0), 200.0);
     // A pipeline that takes 8 bytes per cycle: 32 cycles for the 5.12 of the channel, to the edge.
-    let bus_bytes_per_cycle = 8;
-    close(
-        with(PulseParameters {
-            bus_bytes_per_cycle,
-            ..BARE
-        }),
-        alone + 10.0 * 108.0,
-    );
-    let instructions_per_cycle = 1;
-    close(
-        with(PulseParameters {
-            instructions_per_cycle,
-            ..BARE
-        }),
-        alone + 10.0 * 28.0,
-    );
+    close(more(|it| it.bus_bytes_per_cycle = 8), 10.0 * 108.0);
+    close(more(|it| it.instructions_per_cycle = 1), 10.0 * 28.0);
 }
 
 #[test]
@@ -98,10 +67,7 @@ fn the_network_stack_takes_its_cycles_on_both_ways() {
 
 #[test]
 fn fetches_of_one_channel_follow_each_other_and_those_of_two_do_not() {
-    let design = PulseDesign::Disaggregated {
-        logic: 2,
-        memory: 2,
-    };
+    let design = design(2, 2);
     let pair = |distance| times(BARE, design, &[Loop::new(0, 1), Loop::new(distance, 1)]);
     // The scheduler takes the second one a cycle later, and lets it leave a cycle later.
     let apart = pair(256);
@@ -114,10 +80,7 @@ fn fetches_of_one_channel_follow_each_other_and_those_of_two_do_not() {
 
 #[test]
 fn a_pipeline_is_free_while_dram_looks_for_a_row() {
-    let design = PulseDesign::Disaggregated {
-        logic: 2,
-        memory: 1,
-    };
+    let design = design(2, 1);
     let got = times(BARE, design, &[Loop::new(0, 1), Loop::new(256, 1)]);
     // The second is translated meanwhile, and its burst follows the first's: 20.48 ns.
     close(got[1] - got[0], 20.0);
@@ -133,10 +96,7 @@ fn a_pipeline_is_free_while_dram_looks_for_a_row() {
 
 #[test]
 fn a_shared_interconnect_carries_one_burst_at_a_time() {
-    let design = PulseDesign::Disaggregated {
-        logic: 2,
-        memory: 2,
-    };
+    let design = design(2, 2);
     let shared = PulseParameters {
         shares_interconnect: true,
         ..BARE
@@ -159,8 +119,7 @@ fn the_logic_of_one_pipeline_follows_each_other() {
         ..Loop::new(address, 1)
     };
     let pair = |logic| {
-        let design = PulseDesign::Disaggregated { logic, memory: 2 };
-        let got = times(BARE, design, &[slow(0), slow(256)]);
+        let got = times(BARE, design(logic, 2), &[slow(0), slow(256)]);
         got[1] - got[0]
     };
     close(pair(1), 400.0);
@@ -173,11 +132,7 @@ fn a_traversal_waits_for_a_workspace() {
     let works: Vec<Loop> = (0..5).map(|number| Loop::new(256 * number, 10)).collect();
     let got = times(BARE, ONE, &works);
     assert!(got[4] - got[0] > 10.0 * FETCH);
-    let wide = PulseDesign::Disaggregated {
-        logic: 1,
-        memory: 2,
-    };
-    let got = times(BARE, wide, &works);
+    let got = times(BARE, design(1, 2), &works);
     assert!(got[4] - got[0] < 3.0 * FETCH);
 }
 

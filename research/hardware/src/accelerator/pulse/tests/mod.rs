@@ -1,5 +1,6 @@
 //! Tests of the accelerator's times.
 
+mod dram;
 mod edges;
 mod throughput;
 
@@ -7,12 +8,20 @@ use super::super::testing::Loop;
 use super::super::{
     Departure, RackNode, TranslationPermission, TranslationRange, TranslationTable,
 };
-use super::{PulseAccelerator, PulseDesign, PulseParameters};
+use super::{PulseAccelerator, PulseDesign, PulseMemoryModel, PulseParameters};
 use crate::VirtualTime;
 
-const ONE: PulseDesign = PulseDesign::Disaggregated {
-    logic: 1,
-    memory: 1,
+/// Returns a design with these numbers of pipelines.
+const fn design(logic: usize, memory: usize) -> PulseDesign {
+    PulseDesign::Disaggregated { logic, memory }
+}
+
+const ONE: PulseDesign = design(1, 1);
+
+/// The paper's parameters with channels that have no banks.
+const WITHOUT_BANKS: PulseParameters = PulseParameters {
+    memory: PulseMemoryModel::Channels,
+    ..PulseParameters::PAPER
 };
 
 /// Parameters whose sums are easy to follow: a cycle of the scheduler, DRAM alone, and channels
@@ -22,7 +31,7 @@ const PLAIN: PulseParameters = PulseParameters {
     access: VirtualTime::from_picoseconds(28_320),
     channel_bytes_per_second: 12.5e9,
     shares_interconnect: false,
-    ..PulseParameters::PAPER
+    ..WITHOUT_BANKS
 };
 
 /// The same without a network stack, so that times begin with the request.

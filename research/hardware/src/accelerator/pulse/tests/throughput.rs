@@ -4,7 +4,7 @@ use super::super::super::RackNode;
 use super::super::super::testing::Loop;
 use super::super::bound::{PulsePart, PulseRequestProfile};
 use super::super::{PulseDesign, PulseParameters};
-use super::{PLAIN, accelerator, run};
+use super::{PLAIN, WITHOUT_BANKS, accelerator, design, run};
 use crate::VirtualTime;
 
 /// Returns the rate of many requests like `work`, whose nodes are at random addresses, and its
@@ -37,15 +37,13 @@ fn rate(parameters: PulseParameters, design: PulseDesign, work: &Loop) -> (f64, 
     (REQUESTS as f64 / seconds, bound, part)
 }
 
-fn design(logic: usize, memory: usize) -> PulseDesign {
-    PulseDesign::Disaggregated { logic, memory }
-}
-
 #[test]
 fn no_run_exceeds_its_bound_and_those_of_one_slow_part_come_close() {
-    let work = |instructions, stride| Loop {
+    use PulsePart::{Channels, Interconnect, Logic, Memory, Workspaces};
+    // Strides that are odd multiples of a burst use the channels in turn.
+    let work = |instructions| Loop {
         instructions,
-        stride,
+        stride: 256 * 7,
         ..Loop::new(0, 40)
     };
     // Memory that takes long to find a row needs many requests in flight.
@@ -53,57 +51,21 @@ fn no_run_exceeds_its_bound_and_those_of_one_slow_part_come_close() {
         access: VirtualTime::from_nanoseconds(500),
         ..PLAIN
     };
-    // Strides that are odd multiples of a burst use the channels in turn.
+    let cores = PulseDesign::Coupled { cores: 2 };
     let cases = [
-        (
-            "slow logic",
-            PLAIN,
-            design(1, 4),
-            work(1600, 256 * 7),
-            PulsePart::Logic,
-        ),
-        (
-            "more of it",
-            PLAIN,
-            design(3, 4),
-            work(1600, 256 * 7),
-            PulsePart::Logic,
-        ),
-        (
-            "one memory pipeline",
-            PLAIN,
-            design(4, 1),
-            work(8, 256 * 7),
-            PulsePart::Memory,
-        ),
-        (
-            "channels",
-            PLAIN,
-            design(4, 8),
-            work(8, 256 * 7),
-            PulsePart::Channels,
-        ),
+        ("slow logic", PLAIN, design(1, 4), work(1600), Logic),
+        ("more of it", PLAIN, design(3, 4), work(1600), Logic),
+        ("one memory pipeline", PLAIN, design(4, 1), work(8), Memory),
+        ("channels", PLAIN, design(4, 8), work(8), Channels),
         (
             "interconnect",
-            PulseParameters::PAPER,
+            WITHOUT_BANKS,
             design(4, 8),
-            work(8, 256 * 7),
-            PulsePart::Interconnect,
+            work(8),
+            Interconnect,
         ),
-        (
-            "few workspaces",
-            distant,
-            design(1, 2),
-            work(8, 256 * 7),
-            PulsePart::Workspaces,
-        ),
-        (
-            "cores",
-            distant,
-            PulseDesign::Coupled { cores: 2 },
-            work(8, 256 * 7),
-            PulsePart::Workspaces,
-        ),
+        ("few workspaces", distant, design(1, 2), work(8), Workspaces),
+        ("cores", distant, cores, work(8), Workspaces),
     ];
     for (name, parameters, design, work, expected) in cases {
         let (rate, bound, part) = rate(parameters, design, &work);
@@ -125,7 +87,7 @@ fn no_design_exceeds_its_bound() {
                     ..Loop::new(0, 20)
                 };
                 let design = design(logic, memory);
-                let (rate, bound, part) = rate(PulseParameters::PAPER, design, &work);
+                let (rate, bound, part) = rate(WITHOUT_BANKS, design, &work);
                 let name = part.name();
                 assert!(
                     rate <= bound * 1.000_001,
@@ -144,7 +106,7 @@ fn no_design_exceeds_its_bound() {
 fn short_traversals_are_bound_by_the_network_stack() {
     let parameters = PulseParameters {
         network_bytes_per_cycle: 1,
-        ..PulseParameters::PAPER
+        ..WITHOUT_BANKS
     };
     let (rate, bound, part) = rate(parameters, design(4, 8), &Loop::new(0, 1));
     assert_eq!(part, PulsePart::Network);

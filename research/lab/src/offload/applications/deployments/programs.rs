@@ -1,12 +1,12 @@
-//! Traversal programs at the memory nodes. An answer carries the object that is read; objects are
-//! written by calls.
+//! Traversal programs at the memory nodes. An answer carries the object that is read, and a request
+//! the object that is written. A program inserts into a leaf with room.
 
 use super::super::calls::{NodeCall, NodeCallClients};
 use super::super::deployment::{Deployment, DeploymentError, ObjectAccess, done};
 use super::remote_heap::{self, Reserve};
 use nearfield_offload::net::udp;
 use nearfield_offload::program::{Declaration, ProgramHash, TraversalProgram};
-use nearfield_offload::structures::BPlusTree;
+use nearfield_offload::structures::{BPlusTree, was_put};
 use nearfield_offload::traversal::{QueryRunner, TraversalOutcome, TraversalQuery};
 use nearfield_offload::wire::OBJECT_BYTES_MAX;
 use std::sync::Arc;
@@ -86,13 +86,24 @@ impl Deployment for ProgramDeployment {
         word: usize,
         mut then: ObjectAccess<'_>,
     ) -> Result<TraversalOutcome, DeploymentError> {
-        if let ObjectAccess::Read(into) = &mut then
-            && let Some((query, words)) = self.with_length(query, word, into.len())
-        {
-            let (outcome, object) = self.runner.run_with_object(&query, ITERATIONS, words)?;
-            let outcome = done(outcome)?;
-            copy(&object, into)?;
-            return Ok(outcome);
+        match &mut then {
+            ObjectAccess::Read(into) => {
+                if let Some((query, words)) = self.with_length(query, word, into.len()) {
+                    let (outcome, object) =
+                        self.runner.run_with_object(&query, ITERATIONS, words)?;
+                    let outcome = done(outcome)?;
+                    copy(&object, into)?;
+                    return Ok(outcome);
+                }
+            }
+            ObjectAccess::Write(bytes) => {
+                if let Ok(word) = u8::try_from(word)
+                    && (1..=OBJECT_BYTES_MAX).contains(&bytes.len())
+                {
+                    let outcome = self.runner.run_storing(query, ITERATIONS, word, bytes)?;
+                    return done(outcome);
+                }
+            }
         }
         let outcome = self.run(query)?;
         self.access(outcome.word(word), then)?;
@@ -105,6 +116,11 @@ impl Deployment for ProgramDeployment {
         key: u64,
         value: u64,
     ) -> Result<(), DeploymentError> {
+        let outcome = self.run(&tree.put(key, value))?;
+        if was_put(&outcome).is_some() {
+            return Ok(());
+        }
+        // The leaf has no room. Its division allocates, which no program does here.
         let reserve = Arc::clone(&self.reserve);
         remote_heap::insert(self, &reserve, tree, (key, value))
     }
