@@ -67,7 +67,7 @@ impl MarlinSlot {
     /// Creates the slot of a block.
     pub fn new(block: GlobalAddress, fingerprint: u64) -> MarlinSlot {
         debug_assert!(block.node().0 < NODES && block.offset().is_multiple_of(ALIGNMENT));
-        let address = u64::from(block.node().0) << OFFSET_BITS | block.offset() / ALIGNMENT;
+        let address = (u64::from(block.node().0) << OFFSET_BITS) | (block.offset() / ALIGNMENT);
         MarlinSlot((fingerprint & FINGERPRINT_MASK) << ADDRESS_BITS | address)
     }
 

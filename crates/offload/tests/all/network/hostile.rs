@@ -309,7 +309,8 @@ fn refusals_have_their_status() {
         );
         Some(answer.status)
     };
-    let refusals: [(fn(&mut OffloadMessage), TraversalStatus); 5] = [
+    type MessageChange = fn(&mut OffloadMessage);
+    let refusals: [(MessageChange, TraversalStatus); 5] = [
         (|it| it.body.clear(), TraversalStatus::UnknownProgram),
         (
             |it| it.body = vec![1, 2, 3],

@@ -176,7 +176,7 @@ fn replace(seed: u64, nodes: usize, planted: PlantedMistake) -> Result<u64, Stri
         // A node that forgets everything never has all parts of a request.
         _ if planted != PlantedMistake::Nothing => world.random().random_range(1..64),
         // Each repeat sends all parts, so the shortest datagrams have no object of this length.
-        0 if seed % 3 > 0 => OBJECT_BYTES_MAX,
+        0 if !seed.is_multiple_of(3) => OBJECT_BYTES_MAX,
         _ => world.random().random_range(1..20_000),
     };
     let after = bytes(length, seed);
