@@ -127,12 +127,22 @@ fn memory_is_given_back_and_all_entries_stay() {
     (0..1_000).for_each(|_| assert!(index.compact(256), "there is more to do"));
     assert_eq!(&*lent, &[7; 20]);
     drop(lent);
-    compact(&index);
-    let after = index.memory();
-    assert!(
-        after.taken_bytes < after.total_bytes() / 100 * 112,
-        "{before:?}, then {after:?}"
-    );
+    let begun = Instant::now();
+    let after = loop {
+        compact(&index);
+        let after = index.memory();
+        if after.taken_bytes < after.total_bytes() / 100 * 112 {
+            break after;
+        }
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "{before:?}, then {after:?}"
+        );
+        // Readers of other tests may hold back memory that a round would have given back. Then the
+        // round seemed useless.
+        index.tree.rounds.try_lock().unwrap().useless_at = None;
+        std::thread::yield_now();
+    };
     assert!(after.total_bytes() <= before.total_bytes(), "{after:?}");
     index.check_invariants();
     for &key in &keys {

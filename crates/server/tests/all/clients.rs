@@ -320,9 +320,18 @@ fn a_script_that_has_written_is_not_killed() {
             eventually("the script is not killed, or over", || {
                 answers.push(ask(&mut second, "SCRIPT KILL"));
                 let answer = answers.last().unwrap();
-                answer.contains("UNKILLABLE") || ask(&mut second, "EXISTS key").ends_with('1')
+                answer.contains("UNKILLABLE")
+                    || answer == "OK"
+                    || ask(&mut second, "EXISTS key").ends_with('1')
             });
-            assert_eq!(receive_reply(&mut first), "(integer) 1");
+            let reply = receive_reply(&mut first);
+            if answers.last().is_some_and(|it| it == "OK") {
+                // On a busy machine the script may be killed before it writes.
+                assert!(reply.contains("Script killed by user"), "{reply}");
+                assert_eq!(ask(&mut second, "EXISTS key"), "(integer) 0");
+                continue;
+            }
+            assert_eq!(reply, "(integer) 1");
             if let Some(answer) = answers.iter().find(|it| it.contains("UNKILLABLE")) {
                 assert_eq!(
                     answer,
