@@ -55,8 +55,17 @@ pub fn fill(index: &impl OrderedIndex<Words>) {
         assert_eq!(index.len(), map.len());
         assert!(number < 1_000_000, "it never gets full");
     }
-    for (key, value) in &map {
-        assert_eq!(index.get(*key), Ok(Some(*value)));
+    let entries: Vec<(u64, u64)> = map.iter().map(|(key, value)| (*key, *value)).collect();
+    for some in entries.chunks(300) {
+        let mut batch = Batch::<Words>::new();
+        for (key, _) in some {
+            batch.get(*key);
+        }
+        index.execute(&mut batch).expect("executed");
+        for (position, (_, value)) in some.iter().enumerate() {
+            let expected = OperationOutcome::Value(Some(*value));
+            assert_eq!(batch.outcome(position), expected);
+        }
     }
     // A removal makes room in its module.
     let some = map.keys().copied().step_by(map.len() / 500);

@@ -237,8 +237,16 @@ fn modules_that_are_full_keep_what_they_have() {
     assert!(full > 1000, "it never gets full");
     // After any changes of chunks, all keys can be removed and new ones inserted.
     let keys: Vec<u64> = map.keys().copied().collect();
-    for key in &keys {
-        assert_eq!(index.remove(*key), Ok(map.remove(key)));
+    for some in keys.chunks(200) {
+        let mut batch = Batch::<Words>::new();
+        for key in some {
+            batch.remove(*key);
+        }
+        index.execute(&mut batch).expect("executed");
+        for (position, key) in some.iter().enumerate() {
+            let expected = OperationOutcome::Value(map.remove(key));
+            assert_eq!(batch.outcome(position), expected);
+        }
     }
     index.check_invariants();
     assert_eq!(index.len(), 0);
