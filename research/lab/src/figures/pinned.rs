@@ -255,7 +255,7 @@ fn pinned_figures_show_a_constant_that_has_changed() {
 fn pinned_figures_of_tiers_show_policies_that_move_nothing() {
     let idle = AdmScale::tiny().with_idle_policies();
     let mut figures: Vec<&'static str> = idle.titles().iter().map(|title| title.name).collect();
-    // No claim is about the figures of thresholds, which have their own, and of requests alone.
+    // No claim is about these two figures.
     figures.retain(|name| !["thresholds", "1b"].contains(name));
     let run = PinnedRuns {
         jobs: idle.jobs(&figures),
