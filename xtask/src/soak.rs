@@ -114,7 +114,7 @@ const SUITES: &[Suite] = &[
         "pim-rivals",
         "nearfield-pim-rivals",
         "all",
-        "model:: concurrent::",
+        "model:: concurrent:: jump_push::modules_that",
     ),
     suite("learned-model", "nearfield-learned", "all", "index::"),
     suite(
