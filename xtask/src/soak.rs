@@ -28,6 +28,9 @@ enum SoakEnd {
     Seeds(u64),
 }
 
+/// The program of the tests within a package's library.
+const LIBRARY: &str = "--lib";
+
 /// A suite of tests that draw everything from a seed.
 struct Suite {
     name: &'static str,
@@ -36,6 +39,16 @@ struct Suite {
     program: &'static str,
     filter: &'static str,
     counts: SoakWorkUnit,
+}
+
+impl Suite {
+    /// Returns the words that choose the test program for cargo.
+    fn chosen_program(&self) -> Vec<&'static str> {
+        match self.program {
+            LIBRARY => vec![LIBRARY],
+            program => vec!["--test", program],
+        }
+    }
 }
 
 /// The unit of a suite's work, and the amount of it in one run.
@@ -101,7 +114,14 @@ const SUITES: &[Suite] = &[
         "pim-rivals",
         "nearfield-pim-rivals",
         "all",
-        "model:: concurrent::",
+        "model:: concurrent:: jump_push::modules_that",
+    ),
+    suite("learned-model", "nearfield-learned", "all", "index::"),
+    suite(
+        "dcart-model",
+        "nearfield-lab",
+        LIBRARY,
+        "a_tree_behind_the_accelerator",
     ),
     pool("pool-model", "model::"),
     pool("pool-tree", "simulated::"),
@@ -277,7 +297,7 @@ fn cargo(suite: &Suite) -> Command {
     let mut command = Command::new("cargo");
     command
         .args(["test", "--quiet", "-p", suite.package])
-        .args(["--test", suite.program])
+        .args(suite.chosen_program())
         // A test that reads input must not wait for the terminal.
         .stdin(Stdio::null());
     command
@@ -446,10 +466,10 @@ fn describe(suite: &Suite, variables: &[(&str, u64)], output: &Output) -> String
         _ => (
             |line| line.contains("NEARFIELD_SEED="),
             format!(
-                "{} cargo test -p {} --test {} -- {}",
+                "{} cargo test -p {} {} -- {}",
                 assignments(variables),
                 suite.package,
-                suite.program,
+                suite.chosen_program().join(" "),
                 suite.filter
             ),
         ),
@@ -497,6 +517,14 @@ mod tests {
         assert_eq!(read(&[]).unwrap().1.len(), SUITES.len());
         assert!(read(&["nothing"]).is_err());
         assert!(read(&["--minutes", "-1"]).is_err());
+    }
+
+    #[test]
+    fn a_suite_in_a_library_has_no_program_of_its_own() {
+        let suite = SUITES.iter().find(|suite| suite.program == LIBRARY);
+        let (_, variables) = run(suite.unwrap(), 5, 10);
+        let shown = describe(suite.unwrap(), &variables, &output(""));
+        assert!(shown.contains("-p nearfield-lab --lib -- "), "{shown}");
     }
 
     #[test]

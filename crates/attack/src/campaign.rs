@@ -254,11 +254,14 @@ impl RunningCampaign<'_> {
                 })
                 .collect();
             let pulse = scope.spawn(|| {
-                let open = || target::control(address);
+                let open = || target::control(address, orders.patience);
                 pulse::feel(&open, orders.patience, &self.over, &self.worst_us)
             });
             let reloads = orders.only_start.is_none().then(|| {
-                scope.spawn(|| reload(address, &data, self.samples, orders.seed, &self.over))
+                scope.spawn(|| {
+                    let (seed, patience) = (orders.seed, orders.patience);
+                    reload(address, &data, self.samples, seed, patience, &self.over)
+                })
             });
             let starts = orders.has_starts.then(|| {
                 scope.spawn(|| {

@@ -16,12 +16,14 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Puts a damaged snapshot into the server's folder from time to time, and makes the server read
-/// it. Any reply is allowed. Returns the number of snapshots that it read or refused.
+/// it. Any reply within `patience` is allowed. Returns the number of snapshots that it read or
+/// refused.
 pub(crate) fn reload(
     address: SocketAddr,
     data: &Path,
     samples: &AttackSamples,
     seed: u64,
+    patience: Duration,
     stop: &AtomicBool,
 ) -> u64 {
     let mut answered = 0;
@@ -35,7 +37,7 @@ pub(crate) fn reload(
             thread::sleep(Duration::from_millis(20));
         }
         let snapshot = damaged_file(&samples.snapshot, seed, number);
-        match read(&mut connection, address, data, &snapshot, number) {
+        match read(&mut connection, address, data, &snapshot, number, patience) {
             Ok(()) => answered += 1,
             // An attacker may have closed the connection.
             Err(_) => connection = None,
@@ -50,10 +52,11 @@ fn read(
     data: &Path,
     snapshot: &[u8],
     number: u64,
+    patience: Duration,
 ) -> io::Result<()> {
     let mut open = match connection.take() {
         Some(open) => open,
-        None => target::control(address)?,
+        None => target::control(address, patience)?,
     };
     // Under another name first, so that the server never reads a part of it.
     fs::write(data.join("new.rdb"), snapshot)?;
@@ -61,7 +64,8 @@ fn read(
     let words: [&[u8]; 4] = [b"DEBUG", b"RELOAD", b"NOSAVE", b"NOFLUSH"];
     // Without NOFLUSH all keys are removed first.
     let count = if number.is_multiple_of(4) { 3 } else { 4 };
-    open.command(&words[..count])?;
+    open.send_words(&words[..count])?;
+    open.receive_within(patience)?;
     *connection = Some(open);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The attacked server, a process with small limits.
 
-use nearfield_server_testkit::connection::TestkitConnection;
+use nearfield_server_testkit::connection::{PATIENCE, TestkitConnection};
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::reply::RespReplyValue;
 use rcgen::{CertificateParams, KeyPair};
@@ -139,7 +139,7 @@ impl AttackedServer {
 
     /// Opens a connection of a user with all rights.
     pub(crate) fn control(&self) -> io::Result<TestkitConnection> {
-        control(self.address)
+        control(self.address, PATIENCE)
     }
 
     /// Returns the id of the server's process.
@@ -201,10 +201,12 @@ impl Drop for AttackedServer {
     }
 }
 
-/// Opens a connection to a target, of a user with all rights.
-pub(crate) fn control(address: SocketAddr) -> io::Result<TestkitConnection> {
+/// Opens a connection to a target, of a user with all rights. Waits for `patience` until the server
+/// replies to the user's name.
+pub(crate) fn control(address: SocketAddr, patience: Duration) -> io::Result<TestkitConnection> {
     let mut connection = TestkitConnection::open(address)?;
-    ask(&mut connection, &["AUTH", PASSWORD])?;
+    connection.send_words(&[b"AUTH", PASSWORD.as_bytes()])?;
+    accepted(connection.receive_within(patience)?)?;
     Ok(connection)
 }
 
@@ -214,7 +216,12 @@ pub(crate) fn ask(
     words: &[&str],
 ) -> io::Result<RespReplyValue> {
     let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-    match connection.command(&words)? {
+    accepted(connection.command(&words)?)
+}
+
+/// Turns a reply that is an error into an error.
+fn accepted(reply: RespReplyValue) -> io::Result<RespReplyValue> {
+    match reply {
         RespReplyValue::Error(text) => Err(io::Error::other(
             String::from_utf8_lossy(&text).into_owned(),
         )),

@@ -72,6 +72,12 @@ pub(crate) struct BenchArguments {
     #[arg(long)]
     counters: bool,
 
+    /// Operations of a thread in a slice, for tests of this command: a short slice has no rate that
+    /// can be compared
+    #[arg(long, value_name = "N", hide = true)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    slice: Option<u64>,
+
     /// Write the measurements to this file, after every table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -165,7 +171,9 @@ pub(crate) fn run(arguments: &BenchArguments) -> ExitCode {
         command.arg(CONTESTANT_COMMAND);
         command
     };
-    match session.run(&Conductor::new(&command, &interrupt), &plan) {
+    let slice = arguments.slice.map(|operations| operations as usize);
+    let conductor = Conductor::new(&command, &interrupt).with_slice(slice);
+    match session.run(&conductor, &plan) {
         Ok(Completion::Finished) => ExitCode::SUCCESS,
         Ok(Completion::Interrupted) => interrupted("the reports hold the tables finished before"),
         Err(error) => fail(error),

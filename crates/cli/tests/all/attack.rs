@@ -89,7 +89,7 @@ fn a_server_that_crashes_is_found() {
 
 #[test]
 fn a_server_that_hangs_is_found() {
-    // The server stays stopped: a connection that is being opened meets no reply for some seconds.
+    // The server stays stopped: nothing that is sent to it meets a reply.
     let fault = fault_of("kill -STOP $server");
     assert!(
         matches!(fault, Some(ServerFault::Unanswered(_))),

@@ -55,8 +55,19 @@ pub fn fill(index: &impl OrderedIndex<Words>) {
         assert_eq!(index.len(), map.len());
         assert!(number < 1_000_000, "it never gets full");
     }
-    for (key, value) in &map {
-        assert_eq!(index.get(*key), Ok(Some(*value)));
+    // Keys of a batch are far apart, so that all modules have some.
+    let count = map.len().div_ceil(300);
+    for first in 0..count {
+        let some = || map.iter().skip(first).step_by(count);
+        let mut batch = Batch::<Words>::new();
+        for (key, _) in some() {
+            batch.get(*key);
+        }
+        index.execute(&mut batch).expect("executed");
+        for (position, (_, value)) in some().enumerate() {
+            let expected: OperationOutcome<'_, Words> = OperationOutcome::Value(Some(*value));
+            assert_eq!(batch.outcome(position), expected);
+        }
     }
     // A removal makes room in its module.
     let some = map.keys().copied().step_by(map.len() / 500);

@@ -12,7 +12,7 @@ use nearfield_testkit::keys::SampleForm;
 
 const CONFIG: ConcurrentTestConfig = ConcurrentTestConfig {
     threads: 4,
-    operations: 2_000,
+    operations: 700,
     keys_max: 200,
     batch_size_max: 64,
 };
@@ -22,7 +22,8 @@ fn workers(seed: u64) -> Workers {
 }
 
 fn check<F: SampleForm, I: OrderedIndex<F>>(build: impl Fn(u64) -> I) {
-    concurrent::check::<F, I>(4, &CONFIG, build);
+    // One seed for each number of modules.
+    concurrent::check::<F, I>(3, &CONFIG, build);
 }
 
 fn gathered<F: EntryForm, I: OrderedIndex<F>>(index: I) -> CallBatcher<F, I> {

@@ -79,8 +79,8 @@ fn strings_do_what_a_map_does() {
         cools: 2,
         ..strings::PimStringsOptions::default()
     };
-    model::check::<ByteStrings, _>(120, |seed| PimStrings::new(modelled(seed), options(seed)));
+    model::check::<ByteStrings, _>(36, |seed| PimStrings::new(modelled(seed), options(seed)));
     // A batch with many of the longest keys takes more than the banks that words have.
     let workers = |seed| Workers::new(modules(seed), 1 << 28, 2);
-    model::check::<ByteStrings, _>(60, |seed| PimStrings::new(workers(seed), options(seed)));
+    model::check::<ByteStrings, _>(15, |seed| PimStrings::new(workers(seed), options(seed)));
 }

@@ -112,7 +112,7 @@ fn scans_without_skew_move_nothing() {
     );
     load(&index);
     let random = &mut SmallRng::seed_from_u64(3);
-    for _ in 0..8 {
+    for _ in 0..3 {
         let mut batch = Batch::<Words>::new();
         for _ in 0..5120 {
             let first = random.random_range(0..KEYS - 600);

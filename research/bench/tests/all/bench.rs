@@ -7,6 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Operations of a thread in a slice, for `--slice`: the tests look at rows, not at rates.
+const SLICE: &str = "10000";
+
 /// Returns the `peer` fields of an array's elements.
 fn peers(rows: &Value) -> Vec<&str> {
     let rows = rows.as_array().expect("an array");
@@ -84,7 +87,7 @@ fn a_sweep_fills_the_reports() {
                dashmap";
     let mut command = command("bench", &flags);
     let done = command
-        .args(["--html", &page, "--peers", all])
+        .args(["--html", &page, "--peers", all, "--slice", SLICE])
         .output()
         .expect("it starts");
     let text = stdout(&done);
@@ -129,7 +132,7 @@ fn each_size_of_a_batch_has_rows() {
         "nearfield,btreemap",
     ];
     let done = command("bench", &flags)
-        .args(["--json", &report])
+        .args(["--json", &report, "--slice", SLICE])
         .output()
         .expect("it starts");
     let report = json(&report);
@@ -147,6 +150,7 @@ fn contestants_that_cannot_share_are_skipped_for_two_threads() {
         let flags = ["--count", "5k", "--threads", "2", "--mix", mixes];
         let done = command("bench", &flags)
             .args(["--peers", contestants, "--json", &report])
+            .args(["--slice", SLICE])
             .output()
             .expect("it starts");
         let report = json(&report);
@@ -172,7 +176,8 @@ fn a_file_of_keys_that_one_peer_refuses_costs_one_row() {
     let peers_flag = ["--peers", "btreemap,masstree,congee"];
     let flags = ["--keys", &set, "--mix", "C", "--json", &report];
     let mut command = command("bench", &flags);
-    let done = command.args(peers_flag).output().expect("it starts");
+    command.args(peers_flag).args(["--slice", SLICE]);
+    let done = command.output().expect("it starts");
     assert!(done.status.success(), "{}", stdout(&done));
     let report = json(&report);
     assert_eq!(peers(&report["rows"]), ["btreemap", "limit"]);
@@ -195,7 +200,7 @@ fn counters_stand_in_rows_of_their_own() {
         &report,
     ];
     let done = command("bench", &flags)
-        .args(["--peers", "nearfield,btreemap"])
+        .args(["--peers", "nearfield,btreemap", "--slice", SLICE])
         .output();
     let text = stdout(&done.expect("it starts"));
     assert!(
@@ -212,7 +217,7 @@ fn counters_stand_in_rows_of_their_own() {
     assert!(counted["rate_mops"].is_null());
     let counters = &counted["counters"];
     assert!(counters["cache_lines"].as_u64() >= counters["leaves"].as_u64());
-    assert_eq!(counters["operations"], 500_000);
+    assert_eq!(counters["operations"], 10_000);
 }
 
 /// Waits until `is_so` returns true, for at most half a minute.
@@ -231,8 +236,9 @@ fn wait_until(mut is_so: impl FnMut() -> bool) {
 fn an_interrupted_run_leaves_a_valid_report_of_the_finished_measurements() {
     let folder = BenchTestFolder::new("interrupt");
     let path = folder.file("report.json");
-    let flags = ["--count", "1k,4M", "--peers", "btreemap", "--json", &path];
+    let flags = ["--count", "1k,2M", "--peers", "btreemap", "--json", &path];
     let child = command("bench", &flags)
+        .args(["--slice", SLICE])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();

@@ -150,7 +150,8 @@ impl Port {
 mod tests {
     use super::super::NetworkPreset;
     use super::*;
-    use std::collections::VecDeque;
+    use std::cmp::Reverse;
+    use std::collections::{BinaryHeap, VecDeque};
 
     /// Returns the millions of accesses per second of clients that each have one request in flight.
     fn throughput(
@@ -161,13 +162,15 @@ mod tests {
     ) -> f64 {
         const EACH: u64 = 2000;
         let mut port = Port::new(preset.parameters());
-        let mut ready: Vec<VirtualTime> = vec![VirtualTime::ZERO; clients];
+        // The earliest client is first, and of equal ones that of the lowest number.
+        let clients_at_start = (0..clients).map(|client| Reverse((VirtualTime::ZERO, client)));
+        let mut ready: BinaryHeap<_> = clients_at_start.collect();
         let mut end = VirtualTime::ZERO;
         for number in 0..EACH * clients as u64 {
-            let client = (0..clients).min_by_key(|&client| ready[client]);
-            let client = client.expect("a client");
-            ready[client] = port.serve(ready[client], access(number), bytes);
-            end = end.max(ready[client]);
+            let Reverse((sent, client)) = ready.pop().expect("a client");
+            let replied = port.serve(sent, access(number), bytes);
+            ready.push(Reverse((replied, client)));
+            end = end.max(replied);
         }
         (EACH * clients as u64) as f64 / end.as_seconds() / 1e6
     }

@@ -175,13 +175,13 @@ mod tests {
         mix: Mix,
         threads: usize,
     ) -> Vec<ContestantReply> {
-        let set = keys.generate(Some(3000), 1).unwrap();
+        let set = keys.generate(Some(1500), 1).unwrap();
         let spec = StreamSpec {
             mix,
             distribution: Some(Distribution::ZIPF),
             keys: set.len(),
             threads,
-            operations: 8000,
+            operations: 3000,
             seed: 1,
             hot_seed: 1,
         };

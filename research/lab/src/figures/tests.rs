@@ -9,6 +9,7 @@ use super::{
 use crate::harness::{Completion, Interrupt};
 use crate::report::NumberOrigin;
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 
 fn tiny() -> PaperScale {
     PaperScale::Chime(ChimeScale::tiny())
@@ -42,17 +43,62 @@ fn rows_of<'r>(report: &'r FigureReport, figure: &str) -> Vec<&'r Row> {
     rows
 }
 
+/// Returns the rows of some figures, in the order of the report.
+fn rows_of_some<'r>(report: &'r FigureReport, figures: &[&str]) -> Vec<&'r Row> {
+    let is_of_one = |row: &&Row| figures.contains(&&*row.detail.figure);
+    report.rows.iter().filter(is_of_one).collect()
+}
+
+/// Runs all figures of a paper, and returns the report with the text that was printed.
+fn run_all(scale: PaperScale) -> (FigureReport, String) {
+    let (report, completion, printed) = run_at(scale, &[], &Interrupt::default());
+    assert_eq!(completion, Completion::Finished);
+    assert!(report.failed.is_empty(), "{:?}", report.failed);
+    (report, printed)
+}
+
+// Several tests read the same run of all figures, because it takes long.
+
+/// Returns the run of all figures of the pool.
+fn run_of_pool() -> &'static (FigureReport, String) {
+    static RUN: OnceLock<(FigureReport, String)> = OnceLock::new();
+    RUN.get_or_init(|| run_all(tiny()))
+}
+
+/// Returns the run of all figures of modules.
+fn run_of_modules() -> &'static (FigureReport, String) {
+    static RUN: OnceLock<(FigureReport, String)> = OnceLock::new();
+    RUN.get_or_init(|| run_all(tiny_radar()))
+}
+
+/// Returns the run of all figures of tiers.
+fn run_of_tiers() -> &'static (FigureReport, String) {
+    static RUN: OnceLock<(FigureReport, String)> = OnceLock::new();
+    RUN.get_or_init(|| run_all(PaperScale::Adm(AdmScale::tiny())))
+}
+
+/// Returns the run of all figures of traversals.
+fn run_of_traversals() -> &'static (FigureReport, String) {
+    static RUN: OnceLock<(FigureReport, String)> = OnceLock::new();
+    RUN.get_or_init(|| run_all(PaperScale::Pulse(PulseScale::tiny())))
+}
+
+/// Returns the report of all figures of tiers.
+pub(super) fn all_of_tiers() -> &'static FigureReport {
+    &run_of_tiers().0
+}
+
+/// Returns the report of all figures of traversals.
+pub(super) fn all_of_traversals() -> &'static FigureReport {
+    &run_of_traversals().0
+}
+
 #[test]
 fn every_figure_has_points_or_a_reason_for_their_absence() {
-    let (report, completion, printed) = run(&[], &Interrupt::default());
-    assert_eq!(completion, Completion::Finished);
-    assert!(
-        report.complete && report.failed.is_empty(),
-        "{:?}",
-        report.failed
-    );
+    let (report, printed) = run_of_pool();
+    assert!(report.complete);
     for figure in ChimeScale::tiny().titles() {
-        for row in rows_of(&report, figure.name) {
+        for row in rows_of(report, figure.name) {
             let numbers = [
                 row.detail.x.value,
                 row.detail.y.value,
@@ -72,7 +118,7 @@ fn every_figure_has_points_or_a_reason_for_their_absence() {
         assert!(claim.ours.is_some_and(f64::is_finite), "{claim:?}");
         assert_eq!(claim.kind, NumberOrigin::Modelled);
     }
-    of_the_schema(&report);
+    of_the_schema(report);
 }
 
 /// Checks the names of fields in the JSON report.
@@ -126,11 +172,9 @@ fn tiny_radar() -> PaperScale {
 
 #[test]
 fn every_figure_of_modules_has_points_or_a_reason_for_their_absence() {
-    let (report, completion, printed) = run_at(tiny_radar(), &[], &Interrupt::default());
-    assert_eq!(completion, Completion::Finished);
-    assert!(report.failed.is_empty(), "{:?}", report.failed);
+    let (report, printed) = run_of_modules();
     for figure in RadarScale::tiny().titles() {
-        for row in rows_of(&report, figure.name) {
+        for row in rows_of(report, figure.name) {
             assert!(
                 row.detail.y.value.is_finite() && row.detail.y.value >= 0.0,
                 "{row:?}"
@@ -200,7 +244,7 @@ fn every_figure_of_modules_has_points_or_a_reason_for_their_absence() {
     // The load of Range-partition's fullest module is the one computed from the distribution.
     let closed = claim("radar.imbalance.range-partition").ours.unwrap();
     assert!((0.8..1.25).contains(&closed), "{closed}");
-    of_the_schema_of_modules(&report);
+    of_the_schema_of_modules(report);
 }
 
 fn of_the_schema_of_modules(report: &FigureReport) {
@@ -242,14 +286,11 @@ fn of_the_schema_of_modules(report: &FigureReport) {
 
 #[test]
 fn a_seed_gives_the_same_points_of_modules_again() {
-    let again = || {
-        run_at(tiny_radar(), &["load", "8", "13"], &Interrupt::default())
-            .0
-            .rows
-    };
-    let rows = again();
+    let figures = ["load", "8", "13"];
+    let rows = rows_of_some(&run_of_modules().0, &figures);
     assert!(rows.len() > 10);
-    assert_eq!(rows, again());
+    let (again, ..) = run_at(tiny_radar(), &figures, &Interrupt::default());
+    assert_eq!(rows, again.rows.iter().collect::<Vec<_>>());
 }
 
 #[test]
@@ -259,11 +300,11 @@ fn an_interrupt_before_the_first_job_leaves_an_empty_report_of_modules() {
 
 #[test]
 fn a_seed_gives_the_same_points_again() {
-    let again = |figures: &[&str]| run(figures, &Interrupt::default()).0.rows;
     let figures = ["18a", "4a", "19b"];
-    let rows = again(&figures);
+    let rows = rows_of_some(&run_of_pool().0, &figures);
     assert!(rows.len() > 10);
-    assert_eq!(rows, again(&figures));
+    let (again, ..) = run(&figures, &Interrupt::default());
+    assert_eq!(rows, again.rows.iter().collect::<Vec<_>>());
 }
 
 #[test]
@@ -298,16 +339,13 @@ fn figures_are_named_alone_or_by_their_number() {
 /// The figures that measure, which small runs leave out. Claims about them are named so, too.
 const MEASURED: [&str; 1] = ["server"];
 
-/// Runs all figures of a paper whose rows are all modelled. Each has rows, each claim has a number,
-/// a second run of the figures `again` repeats their rows, and a report read from a file is the
-/// same. Returns the report, and the text that was printed.
-fn all_modelled(scale: impl Fn() -> PaperScale, again: &[&str]) -> (FigureReport, String) {
-    let (report, completion, printed) = run_at(scale(), &[], &Interrupt::default());
-    assert_eq!(completion, Completion::Finished);
-    assert!(report.failed.is_empty(), "{:?}", report.failed);
+/// Checks the run of all figures of a paper whose rows are all modelled. Each has rows, each claim
+/// has a number, a second run of the figures `again` repeats their rows, and a report read from a
+/// file is the same.
+fn all_modelled(scale: impl Fn() -> PaperScale, report: &FigureReport, again: &[&str]) {
     let titles = scale().paper().titles();
     for figure in titles.iter().filter(|it| !MEASURED.contains(&it.name)) {
-        let rows = rows_of(&report, figure.name);
+        let rows = rows_of(report, figure.name);
         assert!(!rows.is_empty(), "{}", figure.name);
         for row in rows {
             assert!(row.detail.y.value.is_finite(), "{row:?}");
@@ -319,19 +357,18 @@ fn all_modelled(scale: impl Fn() -> PaperScale, again: &[&str]) -> (FigureReport
         assert!(claim.ours.is_some_and(f64::is_finite), "{claim:?}");
     }
     let (second, _, _) = run_at(scale(), again, &Interrupt::default());
-    let is_again = |row: &&Row| again.contains(&&*row.detail.figure);
-    let rows: Vec<&Row> = report.rows.iter().filter(is_again).collect();
+    let rows = rows_of_some(report, again);
     assert_eq!(rows, second.rows.iter().collect::<Vec<_>>());
-    let json = serde_json::to_value(&report).unwrap();
+    let json = serde_json::to_value(report).unwrap();
     let read: FigureReport = serde_json::from_value(json).unwrap();
-    assert_eq!(read, report);
-    (report, printed)
+    assert_eq!(&read, report);
 }
 
 #[test]
 fn every_figure_of_tiers_has_points_and_every_claim_a_number() {
     let scale = || PaperScale::Adm(AdmScale::tiny());
-    let (report, printed) = all_modelled(scale, &["6a", "moved"]);
+    let (report, printed) = run_of_tiers();
+    all_modelled(scale, report, &["6a", "moved"]);
     assert!(printed.contains("ADM, figure 6a:") && printed.contains("modelled"));
     // With everything in one memory, the share that it serves is known.
     let shares = |peer: &str| {
@@ -354,7 +391,8 @@ fn every_figure_of_tiers_has_points_and_every_claim_a_number() {
 #[test]
 fn every_figure_of_traversals_has_points_and_every_claim_a_number() {
     let scale = || PaperScale::Pulse(PulseScale::tiny());
-    let (report, printed) = all_modelled(scale, &["table4", "2b"]);
+    let (report, printed) = run_of_traversals();
+    all_modelled(scale, report, &["table4", "2b"]);
     assert!(printed.contains("pulse, TABLE4:") && printed.contains("modelled"));
     // Both systems are the same on one node.
     let latency = |peer: &str| {

@@ -28,8 +28,8 @@ use chase::{CHAIN_COUNTS, Chains};
 const BUFFER_BYTES_DEFAULT: u64 = 4 << 30;
 /// Number of slices of one measurement, of which the median counts.
 const SLICES: usize = 5;
-/// The least CPU time of a slice.
-const SLICE: Duration = Duration::from_millis(40);
+/// The least CPU time of a slice of an accurate measurement.
+pub(crate) const SLICE: Duration = Duration::from_millis(40);
 
 /// The measured limits of the machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,19 +60,20 @@ impl MachineLimit {
     /// `None` means 4 GiB, or a quarter of the available memory if that is less.
     ///
     /// Fills the buffer first, calling `progress(bytes done, bytes in all)`, at about half a
-    /// gigabyte a second; measuring takes 2 s more.
+    /// gigabyte a second. Each slice then takes `slice` of CPU time; 40 ms make 2 s together.
     ///
     /// # Errors
     /// `OutOfRange` for a buffer under 2 MiB, `OutOfMemory` for one that does not fit, `System` if
     /// the system refuses to map it.
     pub fn measure(
         buffer_bytes: Option<u64>,
+        slice: Duration,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, LabError> {
         let buffer = PointerChainBuffer::new(buffer_bytes.unwrap_or_else(default_bytes))?;
         let chains = Chains::new(buffer, progress);
         let curve: Vec<(usize, f64)> = CHAIN_COUNTS
-            .map(|count| (count, lines_per_second(&chains, count)))
+            .map(|count| (count, lines_per_second(&chains, count, slice)))
             .into();
         debug_assert_eq!(curve[0].0, 1, "the latency is that of a single chain");
         let best = curve.iter().map(|&(_, rate)| rate).fold(0.0, f64::max);
@@ -94,19 +95,19 @@ fn default_bytes() -> u64 {
 }
 
 /// Returns the median rate over the slices.
-fn lines_per_second(chains: &Chains, chain_count: usize) -> f64 {
-    let mut rates = [(); SLICES].map(|()| slice_rate(chains, chain_count));
+fn lines_per_second(chains: &Chains, chain_count: usize, slice: Duration) -> f64 {
+    let mut rates = [(); SLICES].map(|()| slice_rate(chains, chain_count, slice));
     rates.sort_unstable_by(f64::total_cmp);
     rates[SLICES / 2]
 }
 
-fn slice_rate(chains: &Chains, chain_count: usize) -> f64 {
+fn slice_rate(chains: &Chains, chain_count: usize, slice: Duration) -> f64 {
     let start = thread_cpu_time();
     let mut lines = 0;
     loop {
         lines += chains.walk(chain_count);
         let elapsed = thread_cpu_time() - start;
-        if elapsed >= SLICE {
+        if elapsed >= slice {
             return lines as f64 / elapsed.as_secs_f64();
         }
     }
@@ -116,10 +117,13 @@ fn slice_rate(chains: &Chains, chain_count: usize) -> f64 {
 mod tests {
     use super::*;
 
+    /// Length of a slice that suffices for a plausible limit.
+    const SHORT: Duration = Duration::from_millis(5);
+
     #[test]
     fn a_small_buffer_gives_a_plausible_limit() {
         let mut last = (0, 0);
-        let limit = MachineLimit::measure(Some((8 << 20) + 5), &mut |done, total| {
+        let limit = MachineLimit::measure(Some((8 << 20) + 5), SHORT, &mut |done, total| {
             assert!(done > last.0 && done <= total);
             last = (done, total);
         })
@@ -148,7 +152,10 @@ mod tests {
 
     #[test]
     fn impossible_buffers_are_refused() {
-        let measure = |bytes| MachineLimit::measure(Some(bytes), &mut |_, _| {}).unwrap_err();
+        let measure = |bytes| {
+            let limit = MachineLimit::measure(Some(bytes), SHORT, &mut |_, _| {});
+            limit.unwrap_err()
+        };
         assert!(matches!(measure(0), LabError::OutOfRange { .. }));
         assert!(matches!(measure(1 << 20), LabError::OutOfRange { .. }));
         assert!(matches!(measure(1 << 50), LabError::OutOfMemory { .. }));

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 /// Timeout for moving the node's memory into large pages.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Time without a new large page after which none is expected. Tests need none.
+const QUIET: Duration = Duration::from_millis(if cfg!(test) { 10 } else { 500 });
 
 /// The memory of a node in shared memory, completely allocated.
 pub struct BenchMemory {
@@ -34,10 +36,7 @@ impl BenchMemory {
             // A large page takes a millisecond. The loop ends if no new one comes, because there
             // may be none at all.
             let (start, mut last, mut since) = (Instant::now(), 0, Instant::now());
-            while allocated.is_ok()
-                && start.elapsed() < PATIENCE
-                && since.elapsed() < Duration::from_millis(500)
-            {
+            while allocated.is_ok() && start.elapsed() < PATIENCE && since.elapsed() < QUIET {
                 if node.large_page_bytes() != last {
                     (last, since) = (node.large_page_bytes(), Instant::now());
                 }

@@ -33,7 +33,7 @@ fn an_index_with_learned_heights_does_what_a_map_does() {
             seed,
         )
     };
-    model::check::<Words, _>(6, modelled);
+    model::check::<Words, _>(2, modelled);
     let real = |seed| index(Workers::new(MODULES, 1 << 22, 2), seed);
-    model::check::<Words, _>(4, real);
+    model::check::<Words, _>(1, real);
 }

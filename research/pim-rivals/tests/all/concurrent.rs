@@ -9,7 +9,7 @@ use nearfield_testkit::concurrent::{self, ConcurrentTestConfig};
 
 const CONFIG: ConcurrentTestConfig = ConcurrentTestConfig {
     threads: 4,
-    operations: 2_000,
+    operations: 700,
     keys_max: 200,
     batch_size_max: 64,
 };
@@ -19,7 +19,8 @@ fn workers(seed: u64) -> Workers {
 }
 
 fn check<I: OrderedIndex<Words>>(build: impl Fn(u64) -> I) {
-    concurrent::check::<Words, I>(4, &CONFIG, build);
+    // One seed for each number of modules.
+    concurrent::check::<Words, I>(3, &CONFIG, build);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use nearfield_pim::device::{
 };
 use nearfield_pim::testing::full::everything;
 use nearfield_pim_rivals::jump_push::{JumpPush, JumpPushOptions};
+use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -237,8 +238,10 @@ fn write(
 
 #[test]
 fn modules_that_come_to_nothing_fail_what_they_were_asked_and_no_more() {
-    let mut failed = 0;
-    for seed in 0..12 {
+    let (mut failed, mut runs) = (0, 0);
+    // Both kinds of options, twice.
+    seeds::each(4, |seed| {
+        runs += 1;
         let (index, rates) = faulty(seed);
         let random = &mut SmallRng::seed_from_u64(!seed);
         let (mut map, mut unknown) = (BTreeMap::new(), BTreeSet::new());
@@ -258,8 +261,8 @@ fn modules_that_come_to_nothing_fail_what_they_were_asked_and_no_more() {
             }
             assert_eq!(found, expected, "seed {seed}");
         }
-    }
-    assert!(failed > 200, "{failed} operations have failed");
+    });
+    assert!(failed > 50 * runs, "{failed} operations have failed");
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn jump_push_that_descends_does_what_a_map_does() {
 
 #[test]
 fn jump_push_on_workers_does_what_a_map_does() {
-    check(10, |seed| {
+    check(5, |seed| {
         JumpPush::new(workers(seed), jump_push::JumpPushOptions::default())
     });
 }
@@ -56,5 +56,5 @@ fn pim_tree_does_what_a_map_does() {
 
 #[test]
 fn pim_tree_on_workers_does_what_a_map_does() {
-    check(20, |seed| PimTree::new(workers(seed)));
+    check(6, |seed| PimTree::new(workers(seed)));
 }

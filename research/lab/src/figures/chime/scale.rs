@@ -73,7 +73,7 @@ impl ChimeScale {
     #[cfg(test)]
     pub(in crate::figures) fn tiny() -> ChimeScale {
         ChimeScale {
-            keys: 6000,
+            keys: 3000,
             clients: 16,
             compute_nodes: 2,
             operations: 1500,

@@ -15,10 +15,13 @@ use nearfield_hardware::accelerator::dcart::DcartParameters;
 /// Creates the jobs of figure 12a: runs by number of operations, each run as one batch.
 pub(super) fn operations(figure: &Figure, scale: &DcartScale) -> Vec<FigureJob> {
     let figure = figure.name;
-    let counts = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18];
+    // Small scales leave out the longest runs. The shortest is always run.
+    let all = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18];
+    let last = scale.dcart_operations.max(all[0]);
+    let counts: Vec<usize> = all.into_iter().filter(|count| *count <= last).collect();
     let designs = [(DCART, published(scale)), (OURS, ours(scale))];
     let job = |(name, parameters): (&'static str, DcartParameters)| {
-        let scale = scale.clone();
+        let (scale, counts) = (scale.clone(), counts.clone());
         FigureJob::new(figure, name, counts.len(), move |job| {
             for count in counts {
                 let load =

@@ -26,9 +26,17 @@ fn rows(scale: &DcartScale, figures: &[&'static str]) -> Vec<Row> {
     scale.finish("", rows)
 }
 
+/// Returns a scale with a third of the operations of pinned runs.
+fn few() -> DcartScale {
+    DcartScale {
+        dcart_operations: 1300,
+        ..DcartScale::tiny()
+    }
+}
+
 #[test]
 fn all_figures_have_points_and_all_claims_numbers() {
-    let scale = DcartScale::tiny();
+    let scale = few();
     let names: Vec<&'static str> = scale.titles().iter().map(|title| title.name).collect();
     let rows = rows(&scale, &names);
     for name in names {
@@ -52,7 +60,7 @@ fn all_figures_have_points_and_all_claims_numbers() {
 
 #[test]
 fn modelled_points_are_the_same_in_each_run() {
-    let scale = DcartScale::tiny();
+    let scale = few();
     let figures = ["10", "units", "3b"];
     let once = rows(&scale, &figures);
     assert_eq!(once, rows(&scale, &figures));
@@ -63,9 +71,7 @@ fn points_name_the_source_of_their_keys() {
     let path = std::env::temp_dir().join(format!("nearfield-dcart-{}.csv", std::process::id()));
     let lines = (0..5000_u64).map(|number| format!("{},x\n", number * 100_003));
     std::fs::write(&path, lines.collect::<String>()).unwrap();
-    let scale = DcartScale::tiny()
-        .with_key_file("ipgeo", path.clone())
-        .unwrap();
+    let scale = few().with_key_file("ipgeo", path.clone()).unwrap();
     for row in rows(&scale, &["8", "10", "12b", "3b", "ours"]) {
         let keys = row.detail.key_source.as_deref();
         match rows::workload_of(&row) {
@@ -121,7 +127,7 @@ fn bad_input_is_named() {
 
 #[test]
 fn parameters_change_the_designs() {
-    let base = DcartScale::tiny();
+    let base = few();
     let single = [("match_cycles".to_owned(), "500".to_owned())];
     let slow = base.clone().with_parameters("units=2", &single).unwrap();
     let rate = |scale: &DcartScale| {
@@ -136,7 +142,7 @@ fn with_trace(name: &str, lines: &str) -> (DcartScale, std::path::PathBuf) {
     let file = format!("nearfield-dcart-{}-{name}", std::process::id());
     let path = std::env::temp_dir().join(file);
     std::fs::write(&path, lines).unwrap();
-    (DcartScale::tiny().with_trace(path.clone()).unwrap(), path)
+    (few().with_trace(path.clone()).unwrap(), path)
 }
 
 #[test]
@@ -148,7 +154,7 @@ fn a_trace_takes_the_place_of_the_workloads() {
         let (name, key) = (names[(hash >> 62) as usize], (hash >> 40) % 500);
         format!("{name} user:{key}:name\n")
     };
-    let (scale, path) = with_trace("all", &(0..5000).map(line).collect::<String>());
+    let (scale, path) = with_trace("all", &(0..1600).map(line).collect::<String>());
     let names: Vec<&'static str> = scale.titles().iter().map(|title| title.name).collect();
     assert!(!names.contains(&"12a") && names.contains(&"sensitivity"));
     let rows = rows(&scale, &names);
@@ -268,7 +274,7 @@ fn answers_as_a_model_does<W>()
 where
     W: Walker<Form: SampleForm> + Send,
 {
-    nearfield_testkit::model::check::<W::Form, _>(40, |_| AcceleratedTree::<W>::default());
+    nearfield_testkit::model::check::<W::Form, _>(13, |_| AcceleratedTree::<W>::default());
 }
 
 #[test]

@@ -119,9 +119,11 @@ fn distinct_words(language: &Language, count: usize, random: &mut Random) -> Vec
 mod tests {
     use super::super::shape::shape;
     use super::*;
+    use std::sync::OnceLock;
 
-    fn million() -> ByteStringList {
-        generate(1_000_000, 1, &mut |_, _| {})
+    fn million() -> &'static ByteStringList {
+        static SET: OnceLock<ByteStringList> = OnceLock::new();
+        SET.get_or_init(|| generate(1_000_000, 1, &mut |_, _| {}))
     }
 
     #[test]

@@ -46,9 +46,11 @@ pub(super) fn generate(count: usize, seed: u64, progress: Progress<'_>) -> ByteS
 mod tests {
     use super::super::shape::shape;
     use super::*;
+    use std::sync::OnceLock;
 
-    fn english_sized() -> ByteStringList {
-        generate(466_551, 1, &mut |_, _| {}).sorted()
+    fn english_sized() -> &'static ByteStringList {
+        static SET: OnceLock<ByteStringList> = OnceLock::new();
+        SET.get_or_init(|| generate(466_551, 1, &mut |_, _| {}).sorted())
     }
 
     #[test]
