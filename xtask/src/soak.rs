@@ -105,6 +105,10 @@ const SUITES: &[Suite] = &[
     ),
     pool("pool-model", "model::"),
     pool("pool-tree", "simulated::"),
+    pool(
+        "pool-batches",
+        "batched_changes:: sorted_load::trees filtered::programs_agree",
+    ),
     pool("pool-shared-node", "shared_compute_node::"),
     pool("pool-coordination", "coordination::"),
     pool("pool-stores", "store::"),
