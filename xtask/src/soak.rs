@@ -115,6 +115,7 @@ const SUITES: &[Suite] = &[
     pool("pool-damage", "damaged::"),
     pool_rivals("pool-rolex", "rolex_simulated:: rolex_map::"),
     pool_rivals("pool-smart", "smart_simulated::"),
+    pool_rivals("pool-marlin", "marlin_simulated::"),
     pool_rivals("pool-rivals-shared-node", "shared_compute_node::"),
     pool_rivals("pool-rivals-damage", "damaged::"),
     work(
