@@ -160,6 +160,13 @@ const SUITES: &[Suite] = &[
         "all",
         "differential:: programs::jumps modelled::",
     ),
+    // A seed calls clang for a third of the pairs of levels and versions.
+    suite(
+        "offload-clang",
+        "nearfield-offload",
+        "all",
+        "c_corpus::what",
+    ),
     // All programs go through the oracle of the fuzz target `program`.
     suite(
         "offload-oracle",
