@@ -124,6 +124,11 @@ const SUITES: &[Suite] = &[
         1000,
     ),
     work(
+        server("server-geo", "geo::searches"),
+        "NEARFIELD_SEARCHES",
+        300,
+    ),
+    work(
         server("server-crash", "survives_kills"),
         "NEARFIELD_KILLS",
         5,

@@ -9,7 +9,7 @@ fn more_than_the_memory_takes_is_kept_and_each_tier_keeps_to_its_capacity() {
         let server = moving(&folder, mebibytes, saving_into(&folder, 2));
         let keyspace = &server.server.keyspace;
         let mut connection = server.connect();
-        const KEYS: u64 = 12_000;
+        const KEYS: u64 = 8000;
         for number in 0..KEYS {
             let words: [&[u8]; 3] = [b"SET", &name(number), &record(number)];
             let reply = connection.command(&words).unwrap();
