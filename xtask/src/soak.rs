@@ -94,7 +94,24 @@ const fn work(suite: Suite, variable: &'static str, least: u64) -> Suite {
 const SUITES: &[Suite] = &[
     suite("radix-model", "nearfield-radix", "all", "model::"),
     suite("radix-threads", "nearfield-radix", "stress", "linearizable"),
-    suite("map-model", "nearfield", "all", "model::"),
+    suite(
+        "radix-streams",
+        "nearfield-radix",
+        "all",
+        "pipeline::streams_of recorded::answers",
+    ),
+    suite(
+        "radix-rivals",
+        "nearfield-radix-rivals",
+        "rivals",
+        "placement::",
+    ),
+    suite(
+        "map-model",
+        "nearfield",
+        "all",
+        "model:: pool::words_agree pool::bytes_agree pool::long_bytes",
+    ),
     suite("pim-model", "nearfield-pim", "all", "model::"),
     suite("pim-threads", "nearfield-pim", "all", "concurrent::"),
     suite(
