@@ -259,7 +259,7 @@ fn stores_neither_panic_nor_hang() {
             key_hash_bytes,
             ..options
         };
-        check_damage(4, &plan, |memory| {
+        check_damage(3, &plan, |memory| {
             use_store::<ByteStrings>(memory, &options, |random| {
                 let length = random.random_range(0..8);
                 let long = if random.random_bool(0.2) { 5000 } else { 30 };
