@@ -1,8 +1,8 @@
 //! Searches around random places find the same as Debian's redis-server, in the same order.
 //!
 //! No two places have the same distance from a third one, because the order of such places is not
-//! specified. `NEARFIELD_SEED` sets the seed, and `NEARFIELD_SEARCHES` the number of searches. Without
-//! redis-server the test reports that and checks nothing.
+//! specified. `NEARFIELD_SEED` sets the seed, and `NEARFIELD_SEARCHES` the number of searches.
+//! Without redis-server the test reports that and checks nothing.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
