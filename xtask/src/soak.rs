@@ -107,7 +107,24 @@ const fn work(suite: Suite, variable: &'static str, least: u64) -> Suite {
 const SUITES: &[Suite] = &[
     suite("radix-model", "nearfield-radix", "all", "model::"),
     suite("radix-threads", "nearfield-radix", "stress", "linearizable"),
-    suite("map-model", "nearfield", "all", "model::"),
+    suite(
+        "radix-streams",
+        "nearfield-radix",
+        "all",
+        "pipeline::streams_of recorded::answers",
+    ),
+    suite(
+        "radix-rivals",
+        "nearfield-radix-rivals",
+        "rivals",
+        "placement::",
+    ),
+    suite(
+        "map-model",
+        "nearfield",
+        "all",
+        "model:: pool::words_agree pool::bytes_agree pool::long_bytes",
+    ),
     suite("pim-model", "nearfield-pim", "all", "model::"),
     suite("pim-threads", "nearfield-pim", "all", "concurrent::"),
     suite(
@@ -125,18 +142,28 @@ const SUITES: &[Suite] = &[
     ),
     pool("pool-model", "model::"),
     pool("pool-tree", "simulated::"),
+    pool(
+        "pool-batches",
+        "batched_changes:: sorted_load::trees filtered::programs_agree",
+    ),
     pool("pool-shared-node", "shared_compute_node::"),
     pool("pool-coordination", "coordination::"),
     pool("pool-stores", "store::"),
     pool("pool-damage", "damaged::"),
     pool_rivals("pool-rolex", "rolex_simulated:: rolex_map::"),
     pool_rivals("pool-smart", "smart_simulated::"),
+    pool_rivals("pool-marlin", "marlin_simulated::"),
     pool_rivals("pool-rivals-shared-node", "shared_compute_node::"),
     pool_rivals("pool-rivals-damage", "damaged::"),
     work(
         server("server-differential", "random_commands"),
         "NEARFIELD_COMMANDS",
         1000,
+    ),
+    work(
+        server("server-geo", "geo::searches"),
+        "NEARFIELD_SEARCHES",
+        300,
     ),
     work(
         server("server-crash", "survives_kills"),
@@ -174,6 +201,13 @@ const SUITES: &[Suite] = &[
         "nearfield-offload",
         "all",
         "differential:: programs::jumps modelled::",
+    ),
+    // A seed calls clang for a third of the pairs of levels and versions.
+    suite(
+        "offload-clang",
+        "nearfield-offload",
+        "all",
+        "c_corpus::what",
     ),
     // All programs go through the oracle of the fuzz target `program`.
     suite(

@@ -57,7 +57,7 @@ fn memory_of_byte_strings_is_used_again_for_blocks_of_other_lengths() {
             }
         }
         assert_held(&index, "loaded");
-        for i in 0..4 * KEYS {
+        for i in 0..2 * KEYS {
             let number = rng.random_range(0..KEYS);
             insert(number, &[7; 60][..rng.random_range(10..=60)]);
             if i % 10_000 == 0 {

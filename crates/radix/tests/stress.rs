@@ -20,12 +20,12 @@ fn new<F: RadixForm>(seed: u64) -> RadixIndex<F> {
 
 #[test]
 fn words_are_linearizable() {
-    concurrent::check::<Words, _>(30, &ConcurrentTestConfig::default(), new);
+    concurrent::check::<Words, _>(9, &ConcurrentTestConfig::default(), new);
 }
 
 #[test]
 fn bytes_are_linearizable() {
-    concurrent::check::<ByteStrings, _>(30, &ConcurrentTestConfig::default(), new);
+    concurrent::check::<ByteStrings, _>(9, &ConcurrentTestConfig::default(), new);
 }
 
 /// Threads change blocks of byte strings in place: they overwrite values with others of the same
@@ -189,7 +189,7 @@ fn neighbours_do_not_lose_each_others_inserts() {
 #[test]
 fn readers_find_all_keys_while_jumps_change() {
     const KEYS: u32 = 4000;
-    const ROUNDS: u32 = 40_000;
+    const ROUNDS: u32 = 13_000;
     let index = RadixIndex::<ByteStrings>::new().expect("address space");
     let key = |number: u32| format!("user:{number:08}").into_bytes();
     for number in (0..KEYS).step_by(2) {

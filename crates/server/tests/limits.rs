@@ -134,10 +134,15 @@ fn who_sends_no_more_is_answered_before_its_connection_is_closed() {
 fn idle_clients_are_closed_but_not_those_that_wait() {
     // With one thread, idle clients are found in one go.
     let ours = Nearfield::with_threads(1);
-    idle(ours.address, true);
-    if let Some(redis) = RedisPeerProcess::start(&[]) {
-        idle(redis.address, false);
-    }
+    let redis = RedisPeerProcess::start(&[]);
+    // Both wait for seconds, and do so at the same time.
+    std::thread::scope(|scope| {
+        if let Some(redis) = &redis {
+            let address = redis.address;
+            scope.spawn(move || idle(address, false));
+        }
+        idle(ours.address, true);
+    });
 }
 
 fn idle(address: SocketAddr, answers_before_it_looks: bool) {

@@ -397,19 +397,23 @@ fn etcd_that_does_not_answer_is_told_soon() {
     let silent = format!("http://{}", silent.local_addr().expect("bound"));
     let members: EtcdMembers = format!("{refusing},{silent}").parse().expect("URLs");
     let began = Instant::now();
-    let error = NodeMembership::follow(&members)
-        .expect_err("no member replies")
-        .to_string();
+    // Both wait for the silent member, and do so at the same time.
+    let asked = members.clone();
+    let follower = std::thread::spawn(move || {
+        let error = NodeMembership::follow(&asked).expect_err("no member replies");
+        error.to_string()
+    });
+    let reserved = Reservation::new(&members, "left", None, LEASE).expect_err("no member replies");
+    let error = follower.join().expect("no panic");
     assert!(began.elapsed() < LONG);
     assert!(error.starts_with("etcd is unreachable: "), "{error}");
     assert!(
         error.contains(&refusing) && error.contains(&silent),
         "{error}"
     );
-    let error = Reservation::new(&members, "left", None, LEASE).expect_err("no member replies");
     assert!(
-        matches!(error, MembershipError::Unreachable { .. }),
-        "{error}"
+        matches!(reserved, MembershipError::Unreachable { .. }),
+        "{reserved}"
     );
     let short = Reservation::new(&members, "left", None, Duration::from_secs(1));
     let short = short.expect_err("too short").to_string();

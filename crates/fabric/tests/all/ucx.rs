@@ -36,7 +36,7 @@ const CONNECTION_FILES: usize = 2;
 const LISTENS: &str = "0A";
 /// Number of threads that open and close endpoints at the same time, and how often each does.
 const OPENERS: u64 = 4;
-const OPENINGS: u64 = 32;
+const OPENINGS: u64 = 12;
 /// The word in which clients that read until they are killed count their reads.
 const READS: u64 = 128;
 
@@ -377,7 +377,7 @@ fn lines_are_read_and_written_as_one() {
 fn masked_swaps_succeed_whatever_the_other_bits_are() {
     let Some(node) = node(NODE) else { return };
     let address = &node.address;
-    const ROUNDS: u64 = 300;
+    const ROUNDS: u64 = 100;
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(move || {
@@ -583,7 +583,7 @@ fn clients_that_are_killed_leave_nothing_at_their_node() {
     let endpoint = connect(&address);
     let random = &mut SmallRng::seed_from_u64(1);
     let mut before = (0, 0);
-    for round in 0..60 {
+    for round in 0..30 {
         let clients = [0, 1, 2]
             .map(|number| RoleProcess::start(ROLES, "read until killed", &address, number));
         // In each fourth round the processes work before the kill.
@@ -595,7 +595,7 @@ fn clients_that_are_killed_leave_nothing_at_their_node() {
         drop(clients);
         // The node serves others meanwhile.
         block_on(endpoint.add(at(64), 1)).expect("a node");
-        if round == 20 {
+        if round == 10 {
             // The memory that the node keeps for later clients is allocated by now.
             before = held(&process);
         }

@@ -77,7 +77,7 @@ fn words_agree_with_a_btree_map_and_are_read_at_the_nodes() {
         model.insert(u64::MAX, u64::MAX);
         let entries: Vec<_> = model.iter().map(|(&key, &value)| (key, value)).collect();
         map.insert_many(&entries).expect("room");
-        for round in 0..50 {
+        for round in 0..20 {
             let (low, high) = (
                 random.random_range(0..20_000),
                 random.random_range(0..25_000),

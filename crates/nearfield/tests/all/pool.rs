@@ -118,18 +118,18 @@ impl<F: MapForm + SampleForm> OrderedIndex<F> for AlternatingPoolMap<F> {
 
 #[test]
 fn words_agree_with_a_btree_map() {
-    model::check::<Words, _>(12, |seed| AlternatingPoolMap::new(seed, 8, None));
+    model::check::<Words, _>(4, |seed| AlternatingPoolMap::new(seed, 8, None));
 }
 
 #[test]
 fn bytes_agree_with_a_btree_map() {
-    model::check_short(10, 24, |seed| AlternatingPoolMap::new(seed, 24, None));
+    model::check_short(4, 24, |seed| AlternatingPoolMap::new(seed, 24, None));
 }
 
 #[test]
 fn long_bytes_agree_with_a_btree_map() {
     let slots = [1, 4, 20];
-    model::check_short(10, 300, |seed| {
+    model::check_short(4, 300, |seed| {
         AlternatingPoolMap::new(seed, 300, Some(slots[seed as usize % 3]))
     });
 }

@@ -144,7 +144,7 @@ fn code(random: &mut impl Rng) -> BpfCode {
 #[test]
 fn interpreter_and_native_code_agree() {
     let (mut ended, mut faulted) = (0, 0);
-    seeds::each(2000, |seed| {
+    seeds::each(600, |seed| {
         let mut random = SmallRng::seed_from_u64(seed);
         let code = code(&mut random);
         let memory: [u8; 32] = random.random();

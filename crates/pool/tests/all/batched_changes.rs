@@ -10,6 +10,7 @@ use nearfield_fabric_testkit::{
 };
 use nearfield_pool::chime::{ChimeLockKind, ChimeOptions, ChimeTree, KeyChangeDecision};
 use nearfield_pool::{Entry, PoolError, PoolIndexClient};
+use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::Cell;
@@ -109,8 +110,8 @@ fn plan(keys: u64, operations: usize) -> RemoteRunPlan {
 #[test]
 fn batches_are_linearizable_while_nodes_are_divided_and_merged() {
     for options in steps() {
-        check(40, &plan(6, 20), &batched(options));
-        check(40, &plan(40, 40), &batched(options));
+        check(13, &plan(6, 20), &batched(options));
+        check(13, &plan(40, 40), &batched(options));
     }
     for dying in [0.0, 0.4] {
         let plan = RemoteRunPlan {
@@ -118,7 +119,7 @@ fn batches_are_linearizable_while_nodes_are_divided_and_merged() {
             dying,
             ..plan(60, 60)
         };
-        check(60, &plan, &batched(nearfield()));
+        check(20, &plan, &batched(nearfield()));
     }
 }
 
@@ -133,7 +134,7 @@ fn batches_outlive_a_lost_node() {
             ..plan(60, 60)
         };
         let system = batched(nearfield());
-        each_seed(60, |seed| {
+        each_seed(20, |seed| {
             let report = run(seed, &plan, &system)?;
             assert!(report.readable > 0, "seed {seed}: {report:?}");
             Ok::<_, RemoteRunFailure>(report)
@@ -153,7 +154,7 @@ fn batches_whose_words_are_torn_are_noticed() {
             dying,
             ..plan(40, 30)
         };
-        check(50, &plan, &batched(options));
+        check(16, &plan, &batched(options));
     }
 }
 
@@ -205,9 +206,7 @@ fn model(seed: u64, options: ChimeOptions) {
 #[test]
 fn batches_do_what_a_map_does() {
     for options in steps() {
-        for seed in 0..10 {
-            model(seed, options);
-        }
+        seeds::each(3, |seed| model(seed, options));
     }
     // Leaves of many lines, of which a batch writes several pieces.
     for options in [ChimeOptions::chime(), ChimeOptions::nearfield()] {
@@ -281,12 +280,15 @@ fn batcher_dies_at(verb: u64, delivery: Delivery) {
     assert_eq!(simulation.run(), 0, "verb {verb}");
 }
 
+/// Each seed checks a third of the verbs, so that three in a row check all.
 #[test]
 fn the_client_of_a_batch_may_die_at_any_verb() {
-    for verb in 0..300 {
-        let torn = [Delivery::Torn, Delivery::TornWords];
-        batcher_dies_at(verb, torn[verb as usize / 2 % 2]);
-    }
+    seeds::each(1, |seed| {
+        for verb in (seed % 3..300).step_by(3) {
+            let torn = [Delivery::Torn, Delivery::TornWords];
+            batcher_dies_at(verb, torn[verb as usize / 2 % 2]);
+        }
+    });
 }
 
 /// Both leaves of a tree are emptied by a batch each, and the root is a leaf again.

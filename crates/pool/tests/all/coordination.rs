@@ -339,24 +339,24 @@ fn plan(dying: f64) -> RemoteRunPlan {
 #[test]
 fn what_is_shared_is_linearizable() {
     let system = Registers::new(CoordinationFault::None);
-    check(300, &plan(0.0), &system);
+    check(100, &plan(0.0), &system);
     let spread = RemoteRunPlan {
         keys: KEYS,
         ..plan(0.0)
     };
-    check(100, &spread, &system);
+    check(40, &spread, &system);
     for hand_overs in [0, 1] {
         let system = Registers {
             hand_overs,
             ..Registers::new(CoordinationFault::None)
         };
-        check(100, &plan(0.0), &system);
+        check(40, &plan(0.0), &system);
     }
 }
 
 #[test]
 fn what_is_shared_is_linearizable_whoever_dies() {
-    check(300, &plan(0.5), &Registers::new(CoordinationFault::None));
+    check(100, &plan(0.5), &Registers::new(CoordinationFault::None));
 }
 
 #[test]
@@ -365,8 +365,8 @@ fn what_is_shared_is_linearizable_whatever_is_given_up() {
         gives_up: true,
         ..Registers::new(CoordinationFault::None)
     };
-    check(200, &plan(0.0), &system);
-    check(100, &plan(0.3), &system);
+    check(70, &plan(0.0), &system);
+    check(35, &plan(0.3), &system);
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn trees_neither_panic_nor_hang() {
                 spinning => spinning,
             };
             let options = ChimeOptions { locks, ..options };
-            check_damage(20, &plan, |memory| use_tree(memory, options));
+            check_damage(6, &plan, |memory| use_tree(memory, options));
         }
     }
 }
@@ -247,7 +247,7 @@ fn stores_neither_panic_nor_hang() {
         node_bytes: 32 << 20,
         ..DamagePlan::default()
     };
-    check_damage(20, &plan, |memory| {
+    check_damage(4, &plan, |memory| {
         use_store::<Words>(memory, &options, |random| {
             (random.random_range(0..200), random.random())
         });
@@ -259,7 +259,7 @@ fn stores_neither_panic_nor_hang() {
             key_hash_bytes,
             ..options
         };
-        check_damage(20, &plan, |memory| {
+        check_damage(3, &plan, |memory| {
             use_store::<ByteStrings>(memory, &options, |random| {
                 let length = random.random_range(0..8);
                 let long = if random.random_bool(0.2) { 5000 } else { 30 };

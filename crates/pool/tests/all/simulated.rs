@@ -12,6 +12,7 @@ use nearfield_hardware::network::NetworkPreset;
 use nearfield_pool::chime::{ChimeLockKind, ChimeOptions, ChimeTree};
 use nearfield_pool::layout::{Arrangement, LeafMetadataPosition, PoolIndexShape, Validation};
 use nearfield_pool::{PoolError, PoolIndexClient};
+use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -69,7 +70,7 @@ fn operations_are_linearizable_while_nodes_are_divided() {
         ..RemoteRunPlan::default()
     };
     for options in steps() {
-        check(100, &plan, &SmallTrees::new(options));
+        check(30, &plan, &SmallTrees::new(options));
     }
     // The cache has room for no node, or for few.
     for cache_bytes in [0, 2000] {
@@ -78,7 +79,7 @@ fn operations_are_linearizable_while_nodes_are_divided() {
             hotspot_bytes: 0,
             ..chime()
         };
-        check(50, &plan, &SmallTrees::new(options));
+        check(15, &plan, &SmallTrees::new(options));
     }
 }
 
@@ -90,7 +91,7 @@ fn operations_on_few_keys_are_linearizable() {
         ..RemoteRunPlan::default()
     };
     for options in steps() {
-        check(100, &plan, &SmallTrees::new(options));
+        check(30, &plan, &SmallTrees::new(options));
     }
 }
 
@@ -117,7 +118,7 @@ fn keys_that_are_overwritten_without_being_read_are_the_right_ones() {
             dying,
             ..RemoteRunPlan::default()
         };
-        check(100, &plan, &SmallTrees::new(nearfield()));
+        check(30, &plan, &SmallTrees::new(nearfield()));
         // Checks leaves of many lines.
         let shape = PoolIndexShape {
             leaf_span: 64,
@@ -128,7 +129,7 @@ fn keys_that_are_overwritten_without_being_read_are_the_right_ones() {
             shape,
             ..nearfield()
         };
-        check(30, &plan, &SmallTrees::new(options));
+        check(10, &plan, &SmallTrees::new(options));
     }
 }
 
@@ -165,7 +166,7 @@ fn the_dead_block_nobody_and_leave_nothing_half_done() {
             dying: 0.5,
             ..RemoteRunPlan::default()
         };
-        check(100, &plan, &SmallTrees::new(nearfield()));
+        check(30, &plan, &SmallTrees::new(nearfield()));
     }
 }
 
@@ -181,7 +182,7 @@ fn operations_are_linearizable_while_nodes_are_merged() {
             dying,
             ..RemoteRunPlan::default()
         };
-        check(60, &plan, &SmallTrees::new(nearfield()));
+        check(20, &plan, &SmallTrees::new(nearfield()));
     }
 }
 
@@ -201,7 +202,7 @@ fn keys_of_other_nodes_outlive_a_lost_node() {
             ..RemoteRunPlan::default()
         };
         let system = SmallTrees::new(nearfield());
-        each_seed(60, |seed| {
+        each_seed(20, |seed| {
             let report = run(seed, &plan, &system)?;
             assert!(report.readable > 0, "seed {seed}: {report:?}");
             Ok::<_, RemoteRunFailure>(report)
@@ -232,7 +233,7 @@ fn words_that_are_torn_are_noticed() {
                 },
                 ..RemoteRunPlan::default()
             };
-            check(50, &plan, &SmallTrees::new(options));
+            check(16, &plan, &SmallTrees::new(options));
         }
     }
 }
@@ -358,9 +359,7 @@ fn model(seed: u64, options: ChimeOptions, keys: u64, operations: usize) {
 #[test]
 fn it_holds_what_a_map_holds() {
     for options in steps() {
-        for seed in 0..10 {
-            model(seed, options, 400, 2000);
-        }
+        seeds::each(3, |seed| model(seed, options, 400, 2000));
     }
     let shape = PoolIndexShape {
         value_bytes: 32,
@@ -368,11 +367,11 @@ fn it_holds_what_a_map_holds() {
     };
     let large = ChimeOptions {
         shape,
-        cache_bytes: 60_000,
-        hotspot_bytes: 20_000,
+        cache_bytes: 24_000,
+        hotspot_bytes: 8_000,
         ..chime()
     };
-    model(1, large, 20_000, 40_000);
+    model(1, large, 8_000, 16_000);
 }
 
 /// Checks scans: even keys always exist; odd ones come and go, while clients scan in both
@@ -489,7 +488,7 @@ fn scans_leave_nothing_out_and_answer_nothing_twice() {
             counts_moves: moves,
             ..options
         };
-        each_seed(15, |seed| {
+        each_seed(5, |seed| {
             Ok::<RemoteRunReport, Infallible>(scans_while_others_write(seed, options))
         });
     }
@@ -539,11 +538,11 @@ fn what_is_deleted_takes_no_levels() {
 /// The record of a merge has two nodes and their parent.
 #[test]
 fn records_have_room_for_mergers_in_trees_of_all_sizes() {
-    for (leaf_span, internal_span, value_bytes, validation) in [
-        (64, 64, 8, Validation::Sibling),
-        (64, 64, 100, Validation::Fences),
-        (16, 64, 8, Validation::Fences),
-        (128, 8, 1, Validation::Sibling),
+    for (leaf_span, internal_span, value_bytes, validation, leaves) in [
+        (64, 64, 8, Validation::Sibling, 50),
+        (64, 64, 100, Validation::Fences, 50),
+        (16, 64, 8, Validation::Fences, 50),
+        (128, 8, 1, Validation::Sibling, 12),
     ] {
         let shape = PoolIndexShape {
             leaf_span,
@@ -563,7 +562,7 @@ fn records_have_room_for_mergers_in_trees_of_all_sizes() {
             let tree = ChimeTree::create(endpoint, &nodes, INDEX_ROOT, compute_node(options))
                 .await
                 .expect("a tree");
-            let keys = 0..50 * leaf_span as u64;
+            let keys = 0..leaves * leaf_span as u64;
             for number in keys.clone() {
                 let before = tree.insert(&key(number), &vec![1; value_bytes]).await;
                 assert_eq!(before, Ok(None));
@@ -639,12 +638,15 @@ fn merger_dies_at(verb: u64, delivery: Delivery) {
     assert_eq!(simulation.run(), 0, "verb {verb}");
 }
 
+/// Each seed checks a third of the verbs, so that three in a row check all.
 #[test]
 fn who_merges_may_die_at_any_verb() {
-    for verb in 0..400 {
-        let torn = [Delivery::Torn, Delivery::TornWords];
-        merger_dies_at(verb, torn[verb as usize / 2 % 2]);
-    }
+    seeds::each(1, |seed| {
+        for verb in (seed % 3..400).step_by(3) {
+            let torn = [Delivery::Torn, Delivery::TornWords];
+            merger_dies_at(verb, torn[verb as usize / 2 % 2]);
+        }
+    });
 }
 
 /// Waits for a future for at most this number of polls.

@@ -77,7 +77,7 @@ fn a_loaded_tree_holds_its_entries_and_grows() {
         }
     }
     for options in [ChimeOptions::sherman(), ChimeOptions::nearfield()] {
-        holds_what_was_loaded(options, 20_000, 80);
+        holds_what_was_loaded(options, 6_000, 80);
     }
 }
 
@@ -165,7 +165,7 @@ fn trees_whose_last_leaf_keeps_its_keys_are_linearizable() {
             fills_last: true,
             ..nearfield()
         };
-        check(60, &plan, &SmallTrees::new(options));
+        check(20, &plan, &SmallTrees::new(options));
     }
 }
 

@@ -101,12 +101,12 @@ fn own_with<F: PoolEntryForm>(seed: u64, options: &StoreOptions) -> StoreWithNod
 
 #[test]
 fn words_do_what_a_map_does() {
-    model::check::<Words, _>(12, |seed| own(seed, 8));
+    model::check::<Words, _>(4, |seed| own(seed, 8));
 }
 
 #[test]
 fn bytes_do_what_a_map_does() {
-    model::check_short(10, 24, |seed| own(seed, 24));
+    model::check_short(4, 24, |seed| own(seed, 24));
 }
 
 #[test]
@@ -116,12 +116,12 @@ fn long_bytes_do_what_a_map_does() {
 
 #[test]
 fn bytes_that_slots_do_not_hold_do_what_a_map_does() {
-    model::check_short(12, 300, |seed| own_long(seed, 300));
+    model::check_short(4, 300, |seed| own_long(seed, 300));
 }
 
 const CONFIG: ConcurrentTestConfig = ConcurrentTestConfig {
     threads: 3,
-    operations: 2_000,
+    operations: 600,
     keys_max: 60,
     batch_size_max: 32,
 };
@@ -138,7 +138,7 @@ fn bytes_are_linearizable() {
 
 #[test]
 fn bytes_that_slots_do_not_hold_are_linearizable() {
-    concurrent::check::<ByteStrings, _>(6, &CONFIG, |seed| own_long(seed, 400));
+    concurrent::check::<ByteStrings, _>(4, &CONFIG, |seed| own_long(seed, 400));
 }
 
 /// Keys that are too long, and values that no node has room for, are refused by name, and leave
@@ -569,7 +569,7 @@ fn overwriting_long_values_takes_no_more_memory() {
     let store: PoolStore<ByteStrings, _> = open(&nodes, &StoreOptions::default()).expect("a store");
     put_all(&store, 0);
     let first = nodes.allocated_bytes();
-    for round in 1..=100 {
+    for round in 1..=30 {
         put_all(&store, round);
     }
     // Blocks that were retired while this thread was suspended go back to the nodes.

@@ -59,7 +59,7 @@ fn new() -> RadixIndex<ByteStrings> {
 fn answers_are_the_models_while_blocks_move() {
     let mut moved = 0;
     model::check_with::<ByteStrings, _>(
-        60,
+        30,
         |_| new(),
         |index, random| {
             index.set_options(EngineOptions {
@@ -78,7 +78,7 @@ fn answers_are_the_models_while_blocks_move() {
 
 #[test]
 fn operations_are_linearizable_while_blocks_move() {
-    concurrent::check::<ByteStrings, _>(6, &ConcurrentTestConfig::default(), |_| {
+    concurrent::check::<ByteStrings, _>(2, &ConcurrentTestConfig::default(), |_| {
         BlockMovingIndex(new())
     });
 }

@@ -288,7 +288,9 @@ fn batches_meet_the_limit<F: NumberedEntryForm>(options: EngineOptions) {
     let mut batch = Batch::new();
     let mut failed = 0;
     let mut keys = 0..;
+    let mut batches = 0_u32;
     while failed < 2000 {
+        batches += 1;
         batch.clear();
         let mut added = Vec::new();
         for i in keys.by_ref().take(40) {
@@ -316,7 +318,10 @@ fn batches_meet_the_limit<F: NumberedEntryForm>(options: EngineOptions) {
             };
             assert_eq!(outcome, apply::<F>(&mut model, key, act), "{shown}");
         }
-        index.check_invariants();
+        // A check walks the whole tree, and most batches come before the first that lacks memory.
+        if failed > 0 || batches.is_multiple_of(16) {
+            index.check_invariants();
+        }
     }
     assert!(
         model.len() > 500,

@@ -27,12 +27,12 @@ fn new<F: RadixForm>(_seed: u64) -> RadixIndex<F> {
 
 #[test]
 fn words() {
-    model::check_with::<Words, _>(150, new, |index, random| index.set_options(options(random)));
+    model::check_with::<Words, _>(50, new, |index, random| index.set_options(options(random)));
 }
 
 #[test]
 fn bytes() {
-    model::check_with::<ByteStrings, _>(150, new, |index, random| {
+    model::check_with::<ByteStrings, _>(50, new, |index, random| {
         index.set_options(options(random))
     });
 }

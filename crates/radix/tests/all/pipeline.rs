@@ -7,6 +7,7 @@ use nearfield_core::{
 use nearfield_radix::{Combine, EngineOptions, RadixForm, RadixIndex};
 use nearfield_testkit::keys::{self, Random, SampleForm};
 use nearfield_testkit::model::Reference;
+use nearfield_testkit::seeds;
 use std::ops::{Bound, ControlFlow};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -133,12 +134,12 @@ fn equals_one_by_one<F: SampleForm + RadixForm>(seed: u64) {
 
 #[test]
 fn streams_of_words_equal_batches_one_by_one() {
-    (0..300).for_each(equals_one_by_one::<Words>);
+    seeds::each(80, equals_one_by_one::<Words>);
 }
 
 #[test]
 fn streams_of_bytes_equal_batches_one_by_one() {
-    (0..300).for_each(equals_one_by_one::<ByteStrings>);
+    seeds::each(80, equals_one_by_one::<ByteStrings>);
 }
 
 fn new() -> RadixIndex<Words> {

@@ -91,8 +91,8 @@ impl<F: RadixForm> OrderedIndex<F> for BatchRecordingIndex<F> {
 
 #[test]
 fn answers_are_those_of_a_model() {
-    model::check::<Words, _>(40, |_| BatchRecordingIndex::new());
-    model::check::<ByteStrings, _>(40, |_| BatchRecordingIndex::new());
+    model::check::<Words, _>(13, |_| BatchRecordingIndex::new());
+    model::check::<ByteStrings, _>(13, |_| BatchRecordingIndex::new());
 }
 
 /// Inserts keys, updates some, removes most and inserts again. Returns true if the existing nodes

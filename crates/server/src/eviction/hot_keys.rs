@@ -224,7 +224,7 @@ mod tests {
     fn the_counter_that_a_new_key_takes_over_is_the_least() {
         let mut counters = HotKeyCounters::default();
         let mut random = 1_u32;
-        for _ in 0..50_000 {
+        for _ in 0..15_000 {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             // Half of all uses are of 300 keys, some more frequent than others.
             let hot = (random >> 20) % 300 * ((random >> 12) % 300) / 300;

@@ -356,7 +356,7 @@ fn shown(commands: &[Words]) -> String {
 
 #[test]
 fn a_batch_answers_as_its_commands_do_alone() {
-    seeds::each(6, |seed| {
+    seeds::each(2, |seed| {
         let folders = [TestkitFolder::new(), TestkitFolder::new()];
         let batching = Nearfield::start(saving_into(&folders[0], 1 + seed as usize % 2));
         let single = without_batches(&folders[1]);
@@ -479,14 +479,14 @@ fn is_replayed(seed: u64, change: impl FnOnce(&mut TestkitConnection)) -> bool {
 
 #[test]
 fn the_log_of_batches_makes_the_same_keyspace() {
-    seeds::each(4, |seed| {
+    seeds::each(2, |seed| {
         assert!(is_replayed(seed, |_| ()), "seed {seed}");
     });
 }
 
 #[test]
 fn batches_leave_no_objects_of_keys_that_are_gone() {
-    seeds::each(4, |seed| {
+    seeds::each(2, |seed| {
         let server = Nearfield::with_threads(1 + seed as usize % 2);
         let mut lines = generators(seed, |line| line != "MULTI");
         let mut connections = open(&server);

@@ -3,7 +3,7 @@
 //! The server is another process: this test program executes itself. Clients write under `always`,
 //! while snapshots and rewrites run, until the server is killed. It is started again on the same
 //! folder, and each key must then hold the last acknowledged value, or one that was sent after that
-//! and got no reply. `NEARFIELD_KILLS` sets the number of kills (20), `NEARFIELD_SEED` the seed.
+//! and got no reply. `NEARFIELD_KILLS` sets the number of kills (8), `NEARFIELD_SEED` the seed.
 
 use super::killable::{KillableServer, is_server};
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
@@ -163,7 +163,7 @@ fn check(address: SocketAddr, possible: &mut Possible, context: &str) {
 
 fn kill_often(faulty: bool, tiers: bool) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    let kills = number("NEARFIELD_KILLS").unwrap_or(20);
+    let kills = number("NEARFIELD_KILLS").unwrap_or(8);
     let seed = number("NEARFIELD_SEED").unwrap_or_else(rand::random);
     let mut random = SmallRng::seed_from_u64(seed);
     let (mut folder, mut possible, mut count) = (TestkitFolder::new(), Possible::new(), 0);

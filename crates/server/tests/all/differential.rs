@@ -28,7 +28,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-const COMMANDS: u64 = 100_000;
+const COMMANDS: u64 = 30_000;
 const EPISODE_COMMANDS: usize = 400;
 const DATABASES: usize = 2;
 /// Number of commands that are sent at once; their replies fit into the buffers of the sockets.

@@ -107,7 +107,7 @@ const KEYS: usize = 200_000;
 /// half that found their key, and the share of the hottest keys that are kept. The hottest keys are
 /// a tenth of the number of keys that are kept.
 fn cache(connection: &mut TestkitConnection) -> (f64, f64) {
-    const ROUNDS: usize = 6000;
+    const ROUNDS: usize = 4000;
     const AT_ONCE: usize = 50;
     let mut zipf = EvictionZipf::new(KEYS, 0.99);
     let (mut hits, mut reads) = (0, 0);

@@ -508,7 +508,8 @@ fn settings_of_the_collector_end_with_a_script() {
         assert_eq!(eval(&mut connection, text), "(integer) 1");
         let leaves =
             "local t = {} for i = 1, 20 do t[i] = string.rep('x', 50000) .. i end return #t";
-        for _ in 0..100 {
+        // A megabyte each: more in all than the count below allows.
+        for _ in 0..40 {
             assert_eq!(eval(&mut connection, leaves), "(integer) 20");
         }
         let count = "return collectgarbage('count') < 30000 and 1";

@@ -39,7 +39,7 @@ fn a_log_that_is_turned_on_and_off_while_clients_write_loses_nothing() {
     let server = Nearfield::start(options(&folder.0, false, LogSyncPolicy::Always));
     run(&mut server.connect(), "SET before 1");
     while_pairs_are_written(&server, || {
-        for round in 0..5 {
+        for round in 0..2 {
             let mut connection = server.connect();
             switch_log(&server, true);
             let set = format!("SET logged{round} 1");

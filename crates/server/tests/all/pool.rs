@@ -825,7 +825,7 @@ fn damaged_memory_is_answered_by_errors_and_the_server_ends() {
             }
         }
         let (began, mut asked) = (Instant::now(), 0);
-        while began.elapsed() < Duration::from_secs(2) && asked < 300 {
+        while began.elapsed() < Duration::from_secs(1) && asked < 100 {
             let number = random.random_range(0..2000);
             let line = match random.random_range(0..4) {
                 0 => format!("GET key:{number}"),

@@ -91,7 +91,7 @@ fn marlin_neither_panics_nor_hangs() {
     for mut options in [marlin_simulated::small(8), marlin_simulated::small(200)] {
         // Each post takes a millisecond of the clock of damaged memory.
         options.inner.locks = ChimeLockKind::Leased(Duration::from_millis(100));
-        check_damage(60, &DamagePlan::default(), |memory| {
+        check_damage(18, &DamagePlan::default(), |memory| {
             use_marlin(memory, &options);
         });
     }
@@ -110,7 +110,7 @@ fn rolex_neither_panics_nor_hangs() {
         tables(8, false, single),
         speculating(8),
     ] {
-        check_damage(40, &DamagePlan::default(), |memory| {
+        check_damage(12, &DamagePlan::default(), |memory| {
             use_rolex(memory, &options);
         });
     }
@@ -138,7 +138,7 @@ fn smart_neither_panics_nor_hangs() {
                 update,
                 ..SmartOptions::default()
             };
-            check_damage(30, &DamagePlan::default(), |memory| {
+            check_damage(8, &DamagePlan::default(), |memory| {
                 use_smart(memory, &options, keys);
             });
         }

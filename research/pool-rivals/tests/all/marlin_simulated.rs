@@ -190,12 +190,12 @@ fn operations_are_linearizable_while_leaves_are_divided() {
     for options in [small(8), small(200)] {
         for (keys, operations) in [(2, 12), (6, 20), (24, 30)] {
             let plan = plan(keys, operations);
-            check(30, &plan, &MarlinIndexFactory::new(options.clone()));
+            check(8, &plan, &MarlinIndexFactory::new(options.clone()));
             let torn = RemoteRunPlan {
                 delivery: Delivery::TornWords,
                 ..plan
             };
-            check(3, &torn, &MarlinIndexFactory::new(options.clone()));
+            check(2, &torn, &MarlinIndexFactory::new(options.clone()));
         }
     }
 }
@@ -207,7 +207,7 @@ fn operations_are_linearizable_whatever_is_cached() {
             cache_bytes,
             ..small(8)
         };
-        check(30, &plan(12, 20), &MarlinIndexFactory::new(options));
+        check(10, &plan(12, 20), &MarlinIndexFactory::new(options));
     }
 }
 
@@ -218,7 +218,7 @@ fn the_dead_block_nobody() {
             dying: 0.4,
             ..plan(keys, 30)
         };
-        check(40, &plan, &MarlinIndexFactory::new(small(8)));
+        check(13, &plan, &MarlinIndexFactory::new(small(8)));
     }
 }
 
@@ -255,7 +255,7 @@ fn model(seed: u64, options: MarlinOptions, keys: u64) {
         let index = Marlin::create(endpoint, &nodes, INDEX_ROOT, node).await;
         let index = index.expect("an index");
         let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
-        for step in 0..1500 {
+        for step in 0..600 {
             let key = key(random.random_range(0..keys)).to_vec();
             let value = vec![step as u8; options.value_bytes];
             match random.random_range(0..12) {
@@ -357,7 +357,7 @@ fn scans(seed: u64) -> Result<(), String> {
 
 #[test]
 fn scans_are_complete_and_in_order_while_others_write() {
-    assert_eq!(seeds::first_failure(30, scans), None);
+    assert_eq!(seeds::first_failure(10, scans), None);
 }
 
 /// The round trips, bytes read, bytes written and atomics.

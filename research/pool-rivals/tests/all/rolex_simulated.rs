@@ -345,7 +345,7 @@ fn operations_on_hash_tables_are_linearizable() {
                 options,
                 ..RolexIndexFactory::new(keys, plan)
             };
-            check(50, plan, &system);
+            check(16, plan, &system);
         }
     }
 }

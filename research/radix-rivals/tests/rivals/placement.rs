@@ -6,11 +6,11 @@ use nearfield_testkit::keys::SampleForm;
 use nearfield_testkit::model;
 
 fn is_as_the_model<F: SampleForm, I: OrderedIndex<F>>(new: fn() -> I) {
-    model::check::<F, _>(100, |_seed| new());
+    model::check::<F, _>(30, |_seed| new());
 }
 
 fn is_linearizable<F: SampleForm, I: OrderedIndex<F>>(new: fn() -> I) {
-    concurrent::check::<F, _>(20, &ConcurrentTestConfig::default(), |_seed| new());
+    concurrent::check::<F, _>(6, &ConcurrentTestConfig::default(), |_seed| new());
 }
 
 /// The tests of a design.

@@ -407,7 +407,7 @@ fn run(
 fn nobody_reads_what_was_given_back_and_all_of_it_is() {
     for delivery in [Delivery::Torn, Delivery::TornWords] {
         let (mut runs, mut sum) = (0, EpochRunCounts::default());
-        let failure = seeds::first_failure(150, |seed| {
+        let failure = seeds::first_failure(50, |seed| {
             let report = run(seed, delivery, RIGHT)?;
             runs += 1;
             sum.retired += report.retired;

@@ -260,7 +260,7 @@ fn words_of_a_directory_that_name_no_region_are_none() {
 fn registers_are_whole_whoever_dies_when() {
     for delivery in [Delivery::Torn, Delivery::TornWords] {
         let (mut runs, mut redone) = (0, 0);
-        let failure = seeds::first_failure(300, |seed| {
+        let failure = seeds::first_failure(100, |seed| {
             redone += run(seed, delivery, RIGHT)?;
             runs += 1;
             Ok::<(), String>(())

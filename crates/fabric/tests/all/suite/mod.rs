@@ -181,7 +181,7 @@ impl Role {
     }
 }
 
-const COUNTS: u64 = 2000;
+const COUNTS: u64 = 500;
 
 async fn count(endpoint: &impl Endpoint) {
     for _ in 0..COUNTS {
@@ -275,7 +275,7 @@ pub fn read_with_flag(endpoint: &impl Endpoint) {
     block_on(endpoint.add(at(128), 1)).expect("a word");
 }
 
-const CROSSINGS: u64 = 7000;
+const CROSSINGS: u64 = 2000;
 
 /// Writes a word and reads the other's at once, and counts the reads that have seen nothing.
 async fn cross(endpoint: &impl Endpoint, number: u64) {

@@ -218,7 +218,8 @@ fn replace(seed: u64, nodes: usize, planted: PlantedMistake) -> Result<u64, Stri
 #[test]
 fn objects_of_requests_are_stored_whole_and_once() {
     let mut repeated = 0;
-    seeds::each(30, |seed| {
+    // Seed 10 is the second with the longest object.
+    seeds::each(12, |seed| {
         for nodes in [1, 3] {
             repeated += replace(seed, nodes, PlantedMistake::Nothing).unwrap();
         }

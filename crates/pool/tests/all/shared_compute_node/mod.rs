@@ -22,8 +22,8 @@ use nearfield_pool::layout::{Geometry, LockWord, LockWordLayout, PoolLeaf, PoolL
 fn trees_are_linearizable() {
     for kind in SharedChimeIndex::all() {
         let system = SharedNodeFactory::new(kind);
-        check(40, &few_keys(), &system);
-        check(10, &many_keys(), &system);
+        check(14, &few_keys(), &system);
+        check(4, &many_keys(), &system);
     }
 }
 
@@ -38,9 +38,9 @@ fn keys_that_are_overwritten_together_hold_the_last_value() {
                 overwriting: 0.7,
                 ..plan
             };
-            check(40, &plan, &system);
+            check(12, &plan, &system);
             let dying = RemoteRunPlan { dying: 0.4, ..plan };
-            check(40, &dying, &system);
+            check(12, &dying, &system);
         }
     }
 }
@@ -50,7 +50,7 @@ fn ours_is_linearizable_whoever_dies() {
     for kind in SharedChimeIndex::leased() {
         let system = SharedNodeFactory::new(kind);
         check(
-            60,
+            20,
             &RemoteRunPlan {
                 dying: 0.5,
                 ..few_keys()
@@ -58,7 +58,7 @@ fn ours_is_linearizable_whoever_dies() {
             &system,
         );
         check(
-            20,
+            7,
             &RemoteRunPlan {
                 dying: 0.5,
                 ..many_keys()
@@ -73,9 +73,9 @@ fn ours_is_linearizable_whatever_is_given_up() {
     for kind in SharedChimeIndex::leased() {
         let mut system = SharedNodeFactory::new(kind);
         system.gives_up = true;
-        check(40, &few_keys(), &system);
+        check(14, &few_keys(), &system);
         check(
-            20,
+            7,
             &RemoteRunPlan {
                 dying: 0.3,
                 ..few_keys()

@@ -8,6 +8,7 @@ use crate::rdb::{
     Attributes, Dialect, RdbError, RdbItem, RdbReader, RdbUnsupportedPolicy, RdbValue, checksum,
     dump, restore, restore_functions, restore_within,
 };
+use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::io::{self, Read};
@@ -125,23 +126,26 @@ fn every_flipped_byte_is_found() {
 fn damage_without_a_checksum_is_survived() {
     let whole = samples();
     assert!(items(&whole, RdbUnsupportedPolicy::Skip).is_ok());
-    for position in 0..whole.len() - 8 {
-        for byte in 0..=255 {
+    // A seed has a third of the bytes at each position, and three in a row have all.
+    seeds::each(1, |seed| {
+        for position in 0..whole.len() - 8 {
+            for byte in (0..=255).skip((position + seed as usize) % 3).step_by(3) {
+                let mut damaged = whole.clone();
+                damaged[position] = byte;
+                // A value and an error are both right, because the reader cannot tell.
+                let _ = items(&damaged, RdbUnsupportedPolicy::Skip);
+            }
+        }
+        let mut random = SmallRng::seed_from_u64(seed);
+        for _ in 0..1000 {
             let mut damaged = whole.clone();
-            damaged[position] = byte;
-            // A value and an error are both right, because the reader cannot tell.
+            for _ in 0..random.random_range(2..6) {
+                let position = random.random_range(9..damaged.len());
+                damaged[position] = random.random();
+            }
             let _ = items(&damaged, RdbUnsupportedPolicy::Skip);
         }
-    }
-    for seed in 0..3000 {
-        let mut random = SmallRng::seed_from_u64(seed);
-        let mut damaged = whole.clone();
-        for _ in 0..random.random_range(2..6) {
-            let position = random.random_range(9..damaged.len());
-            damaged[position] = random.random();
-        }
-        let _ = items(&damaged, RdbUnsupportedPolicy::Skip);
-    }
+    });
 }
 
 #[test]

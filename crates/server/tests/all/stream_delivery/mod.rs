@@ -4,7 +4,7 @@
 //! Producers add entries. Consumers of two groups take entries (some wait for them), acknowledge,
 //! and claim entries that others hold, under `always`, while snapshots and rewrites run, until the
 //! server is killed. It is started again on the same folder, and its state must then fit the
-//! `ledger` of requests and replies. `NEARFIELD_KILLS` sets the number of kills (15),
+//! `ledger` of requests and replies. `NEARFIELD_KILLS` sets the number of kills (6),
 //! `NEARFIELD_SEED` the seed.
 
 mod client;
@@ -79,7 +79,7 @@ fn groups_get_each_entry_once_though_the_server_is_killed() {
         return;
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    let kills = number("NEARFIELD_KILLS").unwrap_or(15);
+    let kills = number("NEARFIELD_KILLS").unwrap_or(6);
     let seed = number("NEARFIELD_SEED").unwrap_or_else(rand::random);
     let mut random = SmallRng::seed_from_u64(seed);
     let (folder, mut ledger) = (TestkitFolder::new(), DeliveryLedger::default());

@@ -654,7 +654,7 @@ fn what_is_used_most_comes_into_memory_and_stays_there() {
     let first = share;
     // Values are moved in the background, as fast as the machine allows.
     for round in 0..100 {
-        share = read_hot(&server, &mut connection, KEYS, 40_000);
+        share = read_hot(&server, &mut connection, KEYS, 15_000);
         if round >= 20 && share > 0.7 {
             break;
         }

@@ -13,27 +13,27 @@ use nearfield_fabric_testkit::{SimEndpointFault, check};
 fn smart_is_linearizable() {
     for kind in [SharedSmartIndex::new(true), SharedSmartIndex::copied()] {
         let system = SharedNodeFactory::new(kind);
-        check(100, &few_keys(), &system);
-        check(300, &one_key(), &system);
-        check(30, &many_keys(), &system);
+        check(30, &few_keys(), &system);
+        check(90, &one_key(), &system);
+        check(10, &many_keys(), &system);
     }
 }
 
 #[test]
 fn marlin_is_linearizable() {
     let system = SharedNodeFactory::new(SharedMarlinIndex::sharing());
-    check(60, &few_keys(), &system);
-    check(150, &one_key(), &system);
-    check(20, &many_keys(), &system);
+    check(20, &few_keys(), &system);
+    check(50, &one_key(), &system);
+    check(7, &many_keys(), &system);
 }
 
 #[test]
 fn rolex_is_linearizable() {
     for kind in SharedRolexIndex::all() {
         let system = SharedNodeFactory::new(kind);
-        check(60, &few_keys(), &system);
-        check(150, &one_key(), &system);
-        check(20, &many_keys(), &system);
+        check(20, &few_keys(), &system);
+        check(50, &one_key(), &system);
+        check(7, &many_keys(), &system);
     }
 }
 
