@@ -144,7 +144,7 @@ impl PulseParameters {
     ///   node's memory. *Assumed*: a word of 512 bits in each cycle, 16 GB/s. The paper's figure is
     ///   lost.
     /// - `burst_bytes`: the longest fetch, section 4.1.
-    /// - `access`, `schedule_cycles`: *calibrated* by Table 4, together with the workspaces: 74 ns
+    /// - `access`, `schedule_cycles`: *calibrated* by Table 4, together with the workspaces: 70 ns
     ///   from controller, interconnect and DRAM, and three cycles. DRAM alone takes 46.6 ns (rows
     ///   closed and opened, column and burst of DDR4-2400 with 17-17-17).
     /// - `memory`: the model of DDR4-2400, which has the rate of the channels.
@@ -159,7 +159,7 @@ impl PulseParameters {
         network_bytes_per_cycle: 64,
         schedule_cycles: 3,
         translate_cycles: 2,
-        access: VirtualTime::from_nanoseconds(74),
+        access: VirtualTime::from_nanoseconds(70),
         memory: PulseMemoryModel::Dram,
         channels: 2,
         burst_bytes: 256,
@@ -344,9 +344,9 @@ mod tests {
     #[test]
     fn a_fetch_takes_its_translation_its_access_and_its_words() {
         let parameters = PulseParameters::PAPER;
-        // 2 cycles, 74 ns, and one or four words of 64 bytes, to the edge.
-        assert_eq!(parameters.fetch(0, 24), VirtualTime::from_nanoseconds(88));
-        assert_eq!(parameters.fetch(0, 256), VirtualTime::from_nanoseconds(100));
+        // 2 cycles, 70 ns, and one or four words of 64 bytes, to the edge.
+        assert_eq!(parameters.fetch(0, 24), VirtualTime::from_nanoseconds(84));
+        assert_eq!(parameters.fetch(0, 256), VirtualTime::from_nanoseconds(96));
         let words = [24, 64, 65].map(|bytes| parameters.carried(bytes));
         assert_eq!(words, [64, 64, 128]);
     }
