@@ -84,7 +84,9 @@ pub use nearfield_pool::chime::LeafReads;
 #[cfg(feature = "pool")]
 pub use nearfield_pool::filtered::{ScanAggregates, ValueFilter};
 #[cfg(feature = "pool")]
-pub use nearfield_pool::store::{PoolMember, PoolNodeState, StoreOpenError};
+pub use nearfield_pool::store::{
+    PoolMember, PoolNodeCensus, PoolNodeState, PoolRepair, PoolRepairError, StoreOpenError,
+};
 pub use nearfield_radix::{
     Combine, EngineOptions, Entry, MemoryUse, RadixCounters, RadixPinGuard, ValueRef,
 };

@@ -11,6 +11,7 @@ use nearfield_testkit::keys::{self, SampleForm};
 use nearfield_testkit::model;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// A map that was opened twice, as by two processes, on nodes of its own. They are called in turn,
 /// so that each has to notice the other's changes to nodes in its cache.
@@ -213,6 +214,81 @@ fn a_map_opens_while_a_node_is_lost() {
             .contains("the first node of a pool must be served"),
         "{error}"
     );
+}
+
+/// With two replicas a map goes on without a node of a pair, and no acknowledged write is lost. The
+/// node may come back empty.
+#[test]
+fn a_map_with_two_replicas_outlives_a_node() {
+    const KEYS: u64 = 2000;
+    for lost in 0..4 {
+        let mut nodes = ShmNodes::serve(4, 64 << 20).expect("nodes");
+        let names = nodes.names().to_vec();
+        let open = || {
+            let pool = PoolPlacement::shm(&names);
+            let map = OrderedMap::<Words>::builder().pool(pool).replicas(2);
+            map.build().expect("a map")
+        };
+        // The change that meets the loss may fail with an unknown outcome.
+        let put = |map: &OrderedMap<Words, PoolPlacement>, key: u64, value: u64| {
+            let began = Instant::now();
+            while let Err(error) = map.put(key, value) {
+                assert!(began.elapsed() < Duration::from_secs(30), "{error}");
+            }
+        };
+        let map = open();
+        for key in 0..KEYS {
+            put(&map, key, key);
+        }
+        nodes.end(lost);
+        for key in 0..KEYS / 2 {
+            put(&map, key, key + 1);
+        }
+        let check = |map: &OrderedMap<Words, PoolPlacement>| {
+            for key in 0..KEYS {
+                let value = key + u64::from(key < KEYS / 2);
+                assert_eq!(map.get(key), Ok(Some(value)), "without node {lost}");
+            }
+        };
+        check(&map);
+        check(&open());
+        nodes.serve_again(lost).expect("a node");
+        check(&map);
+        let by_another_thread =
+            std::thread::scope(|scope| scope.spawn(|| check(&map)).join().is_ok());
+        assert!(by_another_thread, "without node {lost}");
+        let statuses = PoolPlacement::shm(&names).statuses().expect("a list");
+        let alone = statuses.iter().filter(|status| status.serves_alone);
+        let alone: Vec<u16> = alone.map(|status| status.number.0).collect();
+        assert_eq!(alone, [lost ^ 1], "the other node of the pair");
+        let later = open();
+        check(&later);
+        assert_eq!(later.len(), Ok(KEYS as usize));
+    }
+}
+
+#[test]
+fn replicas_need_pairs_of_nodes() {
+    let nodes = ShmNodes::serve(3, 64 << 20).expect("nodes");
+    let refused = |replicas| {
+        let pool = PoolPlacement::shm(nodes.names());
+        let map = OrderedMap::<Words>::builder().pool(pool).replicas(replicas);
+        map.build().expect_err("no pairs").to_string()
+    };
+    assert_eq!(
+        refused(2),
+        "two replicas need pairs of memory nodes, and there are 3 nodes"
+    );
+    assert_eq!(refused(3), "a pool has one or two replicas");
+    // All users of a pool have the same number of replicas.
+    let open = |replicas| {
+        let pool = PoolPlacement::shm(&nodes.names()[..2]);
+        let map = OrderedMap::<Words>::builder().pool(pool);
+        map.replicas(replicas).build()
+    };
+    let _map = open(2).expect("a map");
+    let error = open(1).expect_err("another number of replicas");
+    assert!(error.to_string().contains("of 1"), "{error}");
 }
 
 /// The addresses in the cache of a map are those of one pool.

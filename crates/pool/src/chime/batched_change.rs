@@ -184,7 +184,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     }
 
     /// Takes the lock of a leaf and reads all of it, in one round trip or two.
-    async fn lock_whole(
+    pub(super) async fn lock_whole(
         &self,
         address: GlobalAddress,
     ) -> Result<(ChimeNodeLock<'_>, PoolLeaf), PoolError> {

@@ -15,7 +15,8 @@
 //!   `batched_change` changes many keys of a leaf under one lock. `split` divides full nodes,
 //!   `merge` joins nearly empty ones. `load` fills a new tree with sorted entries. `scan` and
 //!   `scan_back` read ranges; `filtered_scan` reads ranges through a filter, with programs at the
-//!   memory nodes.
+//!   memory nodes. `repair` replaces the leaves of lost memory nodes, and `census` reads all leaves
+//!   by memory node.
 //! - [`ChimeOptions`] selects the techniques.
 //! - `session` restricts the addresses that an operation may follow while memory is freed.
 //! - If locks have leases, a dead client blocks no other: the next client that takes its lock
@@ -24,6 +25,7 @@
 mod batched_change;
 mod batched_get;
 mod cached_node;
+mod census;
 mod change;
 mod filtered_scan;
 mod header;
@@ -38,6 +40,7 @@ mod overwrite_hints;
 mod owner;
 mod recover;
 mod recovery_step;
+mod repair;
 mod root;
 mod route;
 mod scan;
@@ -67,6 +70,7 @@ pub use cached_node::CachedNode;
 pub use change::KeyChangeDecision;
 pub use filtered_scan::LeafReads;
 pub use options::{ChimeComputeNode, ChimeLockKind, ChimeOptions, Speculation};
+pub use repair::LostLeafRepair;
 pub use session::ChimeSession;
 
 /// One client's view of a tree. Its tasks share it.
@@ -276,8 +280,9 @@ impl<E: Endpoint> ChimeTree<E> {
     }
 
     /// Forgets all cached nodes of the compute node. After the loss of a memory node, a leaf there
-    /// may have been merged with one elsewhere, where a cached parent does not lead.
-    pub(crate) fn forget_routes(&self) {
+    /// may have been merged with one elsewhere, where a cached parent does not lead, or may have
+    /// been [replaced](ChimeTree::replace_lost_leaves).
+    pub fn forget_routes(&self) {
         self.node.cache.clear();
     }
 

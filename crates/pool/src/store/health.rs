@@ -12,6 +12,8 @@ pub struct PoolNodeState {
     pub node: NodeId,
     /// True unless the node was lost when it was last accessed.
     pub is_served: bool,
+    /// True if a repair has excluded the node, as far as this process has noticed.
+    pub is_excluded: bool,
     /// The number of operations that failed because it was lost.
     pub failures: u64,
 }
@@ -24,6 +26,7 @@ pub(super) struct NodeHealth(Vec<NodeHealthEntry>);
 struct NodeHealthEntry {
     node: NodeId,
     is_lost: AtomicBool,
+    is_excluded: AtomicBool,
     failures: AtomicU64,
 }
 
@@ -32,6 +35,7 @@ impl NodeHealth {
         let entry = |&node: &NodeId| NodeHealthEntry {
             node,
             is_lost: AtomicBool::new(false),
+            is_excluded: AtomicBool::new(false),
             failures: AtomicU64::new(0),
         };
         Arc::new(NodeHealth(nodes.iter().map(entry).collect()))
@@ -55,9 +59,33 @@ impl NodeHealth {
         }
     }
 
+    /// Notes which nodes repairs have excluded. A node stays excluded.
+    pub fn note_excluded(&self, is_excluded: impl Fn(NodeId) -> bool) {
+        for entry in self.0.iter().filter(|entry| is_excluded(entry.node)) {
+            entry.is_excluded.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns true if one of the nodes that are meant is lost.
+    pub fn has_lost(&self, is_meant: impl Fn(NodeId) -> bool) -> bool {
+        let mut lost = self.0.iter();
+        lost.any(|entry| entry.is_lost.load(Ordering::Relaxed) && is_meant(entry.node))
+    }
+
+    fn entry(&self, node: NodeId) -> Option<&NodeHealthEntry> {
+        self.0.iter().find(|entry| entry.node == node)
+    }
+
+    /// Notes that an operation failed because one node of a pair was lost, whose number this is.
+    pub fn note_interruption(&self, node: NodeId) {
+        if let Some(entry) = self.entry(node) {
+            entry.failures.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// Notes that an operation failed because a node is lost. Returns true if that is news.
     pub fn note_loss(&self, node: NodeId) -> bool {
-        let Some(entry) = self.0.iter().find(|entry| entry.node == node) else {
+        let Some(entry) = self.entry(node) else {
             return false;
         };
         entry.failures.fetch_add(1, Ordering::Relaxed);
@@ -68,6 +96,7 @@ impl NodeHealth {
         let state = |entry: &NodeHealthEntry| PoolNodeState {
             node: entry.node,
             is_served: !entry.is_lost.load(Ordering::Relaxed),
+            is_excluded: entry.is_excluded.load(Ordering::Relaxed),
             failures: entry.failures.load(Ordering::Relaxed),
         };
         self.0.iter().map(state).collect()
@@ -91,9 +120,15 @@ mod tests {
         assert!(health.note_loss(NodeId(7)) && !health.note_loss(NodeId(7)));
         assert!(!health.note_loss(NodeId(3)), "no node of the store");
         assert_eq!(lost(), [(7, 2)]);
+        assert!(health.has_lost(|node| node.0 == 7) && !health.has_lost(|node| node.0 != 7));
         health.note_return();
         assert!(lost().is_empty());
         assert!(health.note_loss(NodeId(7)));
         assert_eq!(lost(), [(7, 3)]);
+        health.note_excluded(|node| node.0 == 7);
+        health.note_excluded(|_| false);
+        let states = health.states().into_iter();
+        let excluded: Vec<bool> = states.map(|state| state.is_excluded).collect();
+        assert_eq!(excluded, [false, true]);
     }
 }

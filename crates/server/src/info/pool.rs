@@ -1,6 +1,7 @@
 //! The section about the pool.
 
 use super::InfoPage;
+use nearfield::PoolNodeState;
 
 /// Writes the section.
 pub fn write(page: &mut InfoPage<'_>) {
@@ -8,13 +9,20 @@ pub fn write(page: &mut InfoPage<'_>) {
         page.field("pool_nodes", 0);
         return;
     };
-    let lost = pool.nodes.iter().filter(|node| !node.is_served).count();
+    let excluded = pool.nodes.iter().filter(|node| node.is_excluded).count();
+    // A node that is excluded holds nothing of the pool, so that its loss fails no command.
+    let is_lost = |node: &&PoolNodeState| !node.is_served && !node.is_excluded;
     page.field("pool_nodes", pool.nodes.len());
-    page.field("pool_nodes_lost", lost);
+    page.field("pool_nodes_lost", pool.nodes.iter().filter(is_lost).count());
+    page.field("pool_nodes_excluded", excluded);
     page.field("pool_cache_bytes", pool.cache_bytes);
     page.field("pool_retired_bytes", pool.retired_bytes);
     for node in &pool.nodes {
-        let state = if node.is_served { "served" } else { "lost" };
+        let state = match (node.is_excluded, node.is_served) {
+            (true, _) => "excluded",
+            (false, true) => "served",
+            (false, false) => "lost",
+        };
         let fields = format!("state={state},failures={}", node.failures);
         page.field(&format!("pool_node_{}", node.node.0), fields);
     }

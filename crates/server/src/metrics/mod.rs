@@ -314,6 +314,10 @@ impl Metrics {
         add("nearfield_pool_node_served", help, |node| {
             MetricValue::Gauge(u64::from(node.is_served))
         });
+        let help = "1 if a repair of the pool has excluded the memory node";
+        add("nearfield_pool_node_excluded", help, |node| {
+            MetricValue::Gauge(u64::from(node.is_excluded))
+        });
         let help = "Operations that failed because a memory node of the pool was lost";
         add("nearfield_pool_node_failures", help, |node| {
             MetricValue::Count(node.failures)

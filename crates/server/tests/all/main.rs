@@ -34,6 +34,7 @@ mod permissions;
 mod pipelines;
 mod pool;
 mod pool_keys;
+mod pool_repair;
 mod ports;
 mod rdb;
 mod replay;

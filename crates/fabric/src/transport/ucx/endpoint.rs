@@ -256,7 +256,10 @@ impl UcxClient {
         let index = self.node(node)?;
         let attached = &self.nodes[index];
         let waiter = self.waiter();
-        let allocates = matches!(request, UcxRequest::Allocate { .. });
+        let allocates = matches!(
+            request,
+            UcxRequest::Allocate { .. } | UcxRequest::AllocateAt { .. }
+        );
         let awaited = self.awaited(index, allocates);
         self.say(attached, request.encode(awaited.number));
         let asked = Instant::now();
@@ -539,6 +542,17 @@ impl Endpoint for UcxEndpoint {
         let offset = offset.filter(|&offset| Chunks::may_hold(size, offset, bytes));
         let offset = offset.ok_or(FabricError::OutOfMemory { node, bytes })?;
         Ok(GlobalAddress::new(node, offset))
+    }
+
+    async fn allocate_at(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
+        let (node, offset) = (address.node(), address.offset());
+        let given = self
+            .client
+            .call(node, UcxRequest::AllocateAt { offset, bytes })
+            .await?;
+        given
+            .map(drop)
+            .ok_or(FabricError::OutOfMemory { node, bytes })
     }
 
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {

@@ -223,6 +223,13 @@ impl UcxNode {
                 }
                 (number, offset, Vec::new())
             }
+            Some((UcxRequest::AllocateAt { offset, bytes }, number, _)) => {
+                let is_given = clients.chunks.allocate_at(offset, bytes);
+                if is_given {
+                    client.given.insert(number, (offset, bytes));
+                }
+                (number, is_given.then_some(offset), Vec::new())
+            }
             Some((UcxRequest::Free { offset, bytes }, number, _)) => {
                 let freed = clients.chunks.free(offset, bytes);
                 (number, freed.then_some(0), Vec::new())
