@@ -138,6 +138,21 @@ pub trait Endpoint {
         async { Ok(true) }
     }
 
+    /// Reads bytes of the replica to which other reads do not go. A dead client may have changed
+    /// that replica alone. A search for what it has left reads both, and this one first, because
+    /// it may take over from the other one in between. Returns false if the endpoint has no such
+    /// replica.
+    ///
+    /// # Errors
+    /// As [`post`](Endpoint::post).
+    fn read_backup(
+        &self,
+        _from: GlobalAddress,
+        _into: &mut [u8],
+    ) -> impl Future<Output = Result<bool, FabricError>> {
+        async { Ok(false) }
+    }
+
     /// Allocates memory on a node for this client, aligned to [`LINE_BYTES`](crate::LINE_BYTES).
     /// Its content is unspecified. This is a slow call to the node's processor, so allocate chunks
     /// and divide them.

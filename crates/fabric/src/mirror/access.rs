@@ -77,12 +77,39 @@ impl<E: Endpoint> Endpoint for MirroredEndpoint<E> {
         ranges: &[(GlobalAddress, u64)],
     ) -> Result<bool, FabricError> {
         self.write_deferred().await?;
+        // From here on the backup names this acquisition. The summary in the word of a free lock
+        // there may be of a change that is taken back.
+        let pair = self.index(lock.node())?;
+        if self.rules.aligns && !self.send_lock_words(pair, deadline).await? {
+            return Ok(false);
+        }
         for &(from, bytes) in ranges {
             if !self.align(deadline, lock, from, bytes).await? {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    async fn read_backup(&self, from: GlobalAddress, into: &mut [u8]) -> Result<bool, FabricError> {
+        if !self.rules.searches {
+            return Ok(false);
+        }
+        self.write_deferred().await?;
+        let pair = self.index(from.node())?;
+        self.fence(pair).await?;
+        if self.view_of(pair) != PairView::Both {
+            return Ok(false);
+        }
+        let at = GlobalAddress::new(self.nodes_of(pair).backup, from.offset());
+        match self.endpoint.read(at, into).await {
+            Ok(()) => Ok(true),
+            Err(FabricError::NodeLost { .. }) => {
+                self.drop_backup(pair).await?;
+                Ok(false)
+            }
+            Err(error) => Err(self.outward(error)),
+        }
     }
 
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {

@@ -1,11 +1,10 @@
 //! Equal content of both nodes after a lock was taken over.
 
 use super::MirroredEndpoint;
-use super::state::{PairView, PendingLockWord};
+use super::state::PairView;
 use crate::address::{GlobalAddress, WORD_BYTES};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
-use crate::recovery::lease::HELD_BIT;
 use crate::verb::FabricVerb;
 use std::time::Duration;
 
@@ -42,16 +41,7 @@ impl<E: Endpoint> MirroredEndpoint<E> {
                 }
                 Err(error) => return Err(self.outward(error)),
             }
-            let word = self.word_before(pair, lock);
             let mut writes: Vec<FabricVerb<'_>> = Vec::new();
-            if let Some(word) = &word {
-                // The backup may have the lock free already. Until the data are equal, its word
-                // names the acquisition whose record completes them.
-                writes.push(FabricVerb::Write {
-                    to: GlobalAddress::new(nodes.backup, lock.offset()),
-                    bytes: word,
-                });
-            }
             for (offset, bytes) in without_lock(from, &bytes, lock) {
                 writes.push(FabricVerb::Write {
                     to: GlobalAddress::new(nodes.backup, offset),
@@ -69,21 +59,6 @@ impl<E: Endpoint> MirroredEndpoint<E> {
                 Err(error) => return Err(self.outward(error)),
             }
         }
-    }
-
-    /// Returns the word with which a lock on this pair was taken over, unless the backup may have a
-    /// later one.
-    fn word_before(&self, pair: usize, lock: GlobalAddress) -> Option<[u8; 8]> {
-        if self.nodes_of(pair).number != lock.node() {
-            return None;
-        }
-        let is_it = |of: &&PendingLockWord| {
-            of.offset == lock.offset() && !of.is_sent && of.before & HELD_BIT != 0
-        };
-        self.with(pair, |state| {
-            let found = state.locks.iter().find(is_it);
-            found.map(|of| of.before.to_le_bytes())
-        })
     }
 }
 

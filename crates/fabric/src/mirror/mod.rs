@@ -26,10 +26,17 @@
 //!
 //! # Locks that are taken over
 //! A client that dies between its two posts leaves data at the backup that are not at the primary,
-//! and were never visible. The client that takes the lock over finds no change at the primary, and
-//! would leave these data in the backup, next to its own. So it calls
-//! [`align_replicas`](Endpoint::align_replicas) for all guarded data before it changes them or
-//! releases the lock.
+//! and were never visible.
+//!
+//! - A recorded change is completed. The backup alone may have its record, so a search for records
+//!   reads both nodes ([`read_backup`](Endpoint::read_backup)). The record is kept as long as the
+//!   lock has the word of its acquisition at either node.
+//! - A change without a record is taken back. The client that takes the lock over finds no change
+//!   at the primary, and would leave the data in the backup, next to its own. So it calls
+//!   [`align_replicas`](Endpoint::align_replicas) for all guarded data before it changes them or
+//!   releases the lock. This writes its word to the lock at the backup first. If it dies then, the
+//!   backup has a part of the change, as any node may after the death of a client that records
+//!   nothing.
 //!
 //! # Death of a node
 //! Each node has a *view word*. It is 0 while both nodes serve.
@@ -49,10 +56,17 @@
 //! failure of links makes one client lose the primary, and another the backup. All changes under
 //! locks are posted by their deadlines ([`Endpoint::post_by`]).
 //!
+//! A post to the primary that began late takes effect within a quarter of a lease, instead of half
+//! a lease ([`lease`](crate::recovery::lease)). So no clock may run at 4/3 of another's speed.
+//!
 //! # Errors of clients that live
 //! A post that is interrupted by the death of a node is completed if that is possible without a
 //! second effect; otherwise it returns `NodeLost`, with the number of the pair. Only a pair that
 //! has lost both nodes returns it each time.
+//!
+//! A client that is interrupted between its two posts may begin the second one up to a quarter of a
+//! lease after the deadline. A longer interruption returns `NodeLost`, too, although both nodes
+//! serve. The outcome is unknown then: another client may complete the change, or take it back.
 
 mod access;
 mod align;
@@ -99,6 +113,8 @@ struct MirrorRules {
     refuses: bool,
     /// Guarded data are made equal when a lock is taken over.
     aligns: bool,
+    /// Records that only the backup has are found.
+    searches: bool,
 }
 
 const ALL_RULES: MirrorRules = MirrorRules {
@@ -109,6 +125,7 @@ const ALL_RULES: MirrorRules = MirrorRules {
     waits: true,
     refuses: true,
     aligns: true,
+    searches: true,
 };
 
 /// An endpoint over pairs of nodes. See the [module](self).

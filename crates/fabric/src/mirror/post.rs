@@ -172,6 +172,9 @@ impl<E: Endpoint> MirroredEndpoint<E> {
                 return Ok(true);
             }
             let locks = self.send_locks(pair);
+            if locks.is_empty() && changes.is_empty() {
+                return Ok(true);
+            }
             let until = locks.iter().map(|lock| lock.until);
             let limit = until.fold(deadline.min(fence), Duration::min);
             let words: Vec<(GlobalAddress, [u8; 8])> = locks
@@ -221,6 +224,21 @@ impl<E: Endpoint> MirroredEndpoint<E> {
         }
     }
 
+    /// Writes the words of locks to the backup that it does not have. Returns false if the deadline
+    /// has passed.
+    pub(super) async fn send_lock_words(
+        &self,
+        pair: usize,
+        deadline: Duration,
+    ) -> Result<bool, FabricError> {
+        let mut progress = BackupProgress {
+            found: Vec::new(),
+            pairs: Vec::new(),
+        };
+        self.post_to_backup(pair, deadline, &[], &[], &mut progress)
+            .await
+    }
+
     /// Returns the words of locks that the next post to the backup must write first.
     fn send_locks(&self, pair: usize) -> Vec<PendingLockWord> {
         if !self.rules.sends_locks {
@@ -254,6 +272,9 @@ impl<E: Endpoint> MirroredEndpoint<E> {
 
     /// Executes verbs at the primaries, or at the nodes that took over. Returns false, and has done
     /// nothing, if the deadline has passed.
+    ///
+    /// # Errors
+    /// `NodeLost` if the deadline has long passed, and backups have the changes.
     async fn post_to_primaries(
         &self,
         pairs: &[usize],
@@ -261,8 +282,14 @@ impl<E: Endpoint> MirroredEndpoint<E> {
         verbs: &mut [FabricVerb<'_>],
         progress: &BackupProgress,
     ) -> Result<bool, FabricError> {
+        // A change that a backup has is a post under way. A quarter of a lease is left until others
+        // may take its locks over.
+        let last = match progress.pairs.is_empty() {
+            true => deadline,
+            false => deadline.saturating_add(self.lease / 4),
+        };
         loop {
-            let mut limit = deadline;
+            let mut limit = last;
             for &pair in pairs {
                 limit = limit.min(self.fence(pair).await?);
             }
@@ -294,7 +321,7 @@ impl<E: Endpoint> MirroredEndpoint<E> {
                     let doubtful = self.accept(verbs, progress, &left, &words, began)?;
                     return self.resolve(doubtful).await;
                 }
-                Ok(false) if self.endpoint.now() >= deadline => return self.late(progress),
+                Ok(false) if self.endpoint.now() >= last => return self.late(progress),
                 Ok(false) => {}
                 Err(FabricError::NodeLost { node }) => self.go_on_without(node, verbs).await?,
                 Err(error) => return Err(self.outward(error)),

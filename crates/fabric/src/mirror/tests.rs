@@ -440,6 +440,52 @@ fn replicas_that_stay_unequal_are_found() {
     }));
 }
 
+/// Lets a client die at a verb, and its owner's next life make another change. Then the primary is
+/// lost, and a third client changes the first register. Returns the observation that is wrong.
+fn run_next_life(rules: MirrorRules, seed: u64, verb: u64) -> Option<String> {
+    let (mut simulation, _) = FabricSimulation::with_nodes(seed, Delivery::TornWords, [1 << 17; 4]);
+    let seen = Rc::new(RefCell::new(MirrorObservations::default()));
+    simulation.kill_at_verb(0, verb);
+    for (client, owner, place) in [(0, 0, 2), (1, 0, 4), (2, 1, 2)] {
+        if client == 2 {
+            simulation.lose_node(PAIRS[0].primary, simulation.now());
+        }
+        let endpoint = MirroredEndpoint {
+            rules,
+            ..MirroredEndpoint::new(simulation.endpoint(client), &PAIRS, LEASE)
+        };
+        let operations = vec![MirrorOperation {
+            place,
+            id: u64::from(client) << 8 | 1,
+            kind: 4,
+            pause: Duration::ZERO,
+        }];
+        let observations = Rc::clone(&seen);
+        simulation.spawn(client, async move {
+            if let Err(error) = work(&endpoint, owner, operations, &observations).await {
+                observations.borrow_mut().blame(error.to_string());
+            }
+        });
+        assert_eq!(simulation.run(), 0);
+    }
+    seen.borrow_mut().wrong.take()
+}
+
+#[test]
+fn records_that_only_the_backup_has_are_needed() {
+    let blind = MirrorRules {
+        searches: false,
+        ..ALL_RULES
+    };
+    let mut is_torn = false;
+    for (seed, verb) in (0..20).flat_map(|seed| (0..80).map(move |verb| (seed, verb))) {
+        let wrong = run_next_life(ALL_RULES, seed, verb);
+        assert_eq!(wrong, None, "seed {seed}, verb {verb}");
+        is_torn |= run_next_life(blind, seed, verb).is_some();
+    }
+    assert!(is_torn);
+}
+
 /// Runs one client on all nodes.
 fn alone<F: Future<Output = ()> + 'static>(
     prepare: impl FnOnce(&mut FabricSimulation),

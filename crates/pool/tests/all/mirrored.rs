@@ -161,6 +161,10 @@ impl Endpoint for UnalignedEndpoint {
         self.0.flush().await
     }
 
+    async fn read_backup(&self, from: GlobalAddress, into: &mut [u8]) -> Result<bool, FabricError> {
+        self.0.read_backup(from, into).await
+    }
+
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
         self.0.allocate(node, bytes).await
     }

@@ -3,7 +3,7 @@
 use crate::journal::{self, ProcessHistory};
 use crate::nodes::RunMemoryNodes;
 use nearfield_fabric::mirror::{MirroredEndpoint, NodePair};
-use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
+use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId};
 use nearfield_pool::PoolError;
 use nearfield_pool::chime::{ChimeComputeNode, ChimeLockKind, ChimeOptions, ChimeTree};
 use nearfield_pool::layout::PoolIndexShape;
@@ -135,6 +135,18 @@ impl ProcessRunParameters {
             backup: NodeId(1),
         };
         MirroredEndpoint::new(endpoint, &[pair], self.lease)
+    }
+
+    /// Returns true for the error of a change whose outcome is unknown although its node serves. On
+    /// a pair of nodes a client gets it if one of them is lost, or if the scheduler interrupts the
+    /// client for long in the middle of a change.
+    pub fn is_unknown(&self, error: &PoolError) -> bool {
+        let is_lost = |error: &FabricError| matches!(error, FabricError::NodeLost { .. });
+        self.is_mirrored
+            && match error {
+                PoolError::Fabric(error) | PoolError::Undetermined(error) => is_lost(error),
+                _ => false,
+            }
     }
 
     fn compute_node(&self) -> Arc<ChimeComputeNode> {

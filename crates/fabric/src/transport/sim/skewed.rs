@@ -62,6 +62,10 @@ impl<E: Endpoint> Endpoint for SkewedClockEndpoint<E> {
         self.endpoint.align_replicas(deadline, lock, ranges).await
     }
 
+    async fn read_backup(&self, from: GlobalAddress, into: &mut [u8]) -> Result<bool, FabricError> {
+        self.endpoint.read_backup(from, into).await
+    }
+
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
         self.endpoint.allocate(node, bytes).await
     }
