@@ -591,6 +591,29 @@ fn a_flush_makes_the_writes_that_were_put_off() {
 }
 
 #[test]
+fn a_change_whose_deadline_passes_between_its_posts_is_made() {
+    let simulation = alone(
+        |_| {},
+        |endpoint| async move {
+            let mut bytes = [0; 8];
+            // Later posts need not read the view words, so they begin at once.
+            endpoint.read(at(0, 8192), &mut bytes).await.unwrap();
+            let mut verbs = [FabricVerb::Write {
+                to: at(0, 8192),
+                bytes: &[5; 8],
+            }];
+            let deadline = endpoint.now() + Duration::from_nanos(10);
+            assert_eq!(endpoint.post_by(deadline, &mut verbs).await, Ok(true));
+            assert!(endpoint.now() > deadline);
+            assert_eq!(endpoint.post_by(deadline, &mut verbs).await, Ok(false));
+        },
+    );
+    for node in 0..2 {
+        assert_eq!(simulation.word(single(node, 8192)), 0x0505_0505_0505_0505);
+    }
+}
+
+#[test]
 fn a_swap_that_fails_lets_the_primary_follow() {
     let simulation = alone(
         |_| {},

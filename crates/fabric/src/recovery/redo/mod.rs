@@ -38,7 +38,8 @@
 //! # Costs
 //! A record has 26 bytes, 10 for each write, the written bytes and the note ([`record_bytes`]). It
 //! costs one more message, and no round trip if everything is on one node. A region has a line, and
-//! the slots. Taking over costs two more round trips: a word, and the region.
+//! the slots. Taking over costs two more round trips: a word, and the region. With replicas the
+//! region is read at both.
 
 mod record;
 #[cfg(test)]
