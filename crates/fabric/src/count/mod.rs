@@ -1,11 +1,20 @@
 //! Counting of the cost of operations on any transport: round trips, messages, bytes and atomics.
+//!
+//! [`CountingEndpoint`] counts the verbs of one client, for tests and measurements. A
+//! [`TrafficLedger`] counts those of all clients of a process by memory node, at a cost that is
+//! negligible beside a post.
+
+mod ledger;
+mod traffic;
 
 use crate::address::{GlobalAddress, NodeId};
 use crate::endpoint::{ClientProcessorWork, Endpoint};
 use crate::error::FabricError;
 use crate::verb::FabricVerb;
+pub use ledger::{ClientCounters, CounterLedger};
 use std::cell::RefCell;
 use std::time::Duration;
+pub use traffic::{ClientTraffic, NodeTraffic, TrafficLedger};
 
 /// The cost since counting began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
