@@ -1,6 +1,7 @@
 //! Reads of all leaves, with the memory nodes that they are on.
 
 use super::ChimeTree;
+use super::node_io::NodeAt;
 use super::repair::PARENTS;
 use super::route::{ChimeLeafRoute, LevelSearchResult};
 use super::session::ChimeSession;
@@ -15,6 +16,11 @@ const LEAVES_MAX: usize = 32;
 type LocatedLeaf = (NodeId, Option<PoolLeaf>);
 
 impl<E: Endpoint> ChimeTree<E> {
+    /// Returns the number of bytes of memory of a leaf.
+    pub(crate) fn leaf_bytes(&self) -> u64 {
+        NodeAt::of_leaf(&self.leaves, GlobalAddress::NULL).bytes()
+    }
+
     /// Passes the node of each leaf to `visit`, and the leaf, unless the node cannot be reached.
     /// Leaves that are divided or merged meanwhile may be missed, or be passed twice.
     pub(crate) async fn visit_leaves(

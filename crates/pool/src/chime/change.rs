@@ -485,6 +485,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         };
         let mut leaf = PoolLeaf::new(self.tree.leaves);
         if !buffers.take_in(&segments, &mut leaf) {
+            self.note_torn(way.leaf);
             self.read_more(way.leaf, &segments, buffers, &mut leaf)
                 .await?;
         }

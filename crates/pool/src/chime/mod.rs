@@ -18,6 +18,7 @@
 //!   memory nodes. `repair` replaces the leaves of lost memory nodes, and `census` reads all leaves
 //!   by memory node.
 //! - [`ChimeOptions`] selects the techniques.
+//! - `counts` counts lookups in the cache, and reads that were repeated.
 //! - `session` restricts the addresses that an operation may follow while memory is freed.
 //! - If locks have leases, a dead client blocks no other: the next client that takes its lock
 //!   finishes its change (`lock`, `recovery_step`, `recover`).
@@ -27,6 +28,7 @@ mod batched_get;
 mod cached_node;
 mod census;
 mod change;
+mod counts;
 mod filtered_scan;
 mod header;
 mod leaf_lock_word;
@@ -58,6 +60,7 @@ use batched_get::BatchedGet;
 use change::Intent;
 use header::ChimeHeaderAddress;
 use leaf_lock_word::LeafLockWord;
+use nearfield_fabric::count::ClientCounters;
 use nearfield_fabric::recovery::lease::BackOff;
 use nearfield_fabric::{Endpoint, FabricArena, GlobalAddress, LINE_BYTES, NodeId, WORD_BYTES};
 use owner::Owner;
@@ -68,6 +71,7 @@ use std::time::Duration;
 
 pub use cached_node::CachedNode;
 pub use change::KeyChangeDecision;
+pub use counts::{CacheLookups, NodeRetries};
 pub use filtered_scan::LeafReads;
 pub use options::{ChimeComputeNode, ChimeLockKind, ChimeOptions, Speculation};
 pub use repair::LostLeafRepair;
@@ -97,6 +101,7 @@ pub struct ChimeTree<E> {
     has_counters: bool,
     /// Programs for scans with a filter.
     programs: LeafPrograms,
+    counters: ClientCounters,
 }
 
 /// The size of a client's chunks of a node's memory, in bytes.
@@ -213,6 +218,7 @@ impl<E: Endpoint> ChimeTree<E> {
             header,
             lease,
             back_off: node.options.backs_off.then(|| BackOff::new(BACK_OFF_MAX)),
+            counters: node.client_counters(nodes),
             node,
         })
     }

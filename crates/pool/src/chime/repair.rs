@@ -380,6 +380,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         for (([leaf, _], buffers), word) in pairs.iter().zip(&buffers).zip(&words) {
             let mut found = PoolLeaf::new(self.tree.leaves);
             if !buffers.take_in(&head, &mut found) {
+                self.note_torn(*leaf);
                 found = self.read_leaf(*leaf, &head).await?;
             }
             heads.push((found, u64::from_le_bytes(*word)));

@@ -16,6 +16,8 @@ pub struct PoolNodeCensus {
     pub node: NodeId,
     /// Number of leaves on the node.
     pub leaves: usize,
+    /// Number of bytes of these leaves.
+    pub leaf_bytes: u64,
     /// Number of keys in these leaves; 0 if the node cannot be reached.
     pub keys: usize,
     /// Number of long values on the node, of keys in leaves that can be reached.
@@ -49,6 +51,7 @@ impl<E: Endpoint> PoolStoreClient<E> {
             let keys = leaf.map_or(0, |leaf| leaf.occupied().count());
             if let Some(part) = part_of(&mut counted, node) {
                 part.leaves += 1;
+                part.leaf_bytes += self.tree.leaf_bytes();
                 part.keys += keys;
             }
             let Some(leaf) = leaf else {

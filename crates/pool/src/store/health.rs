@@ -1,5 +1,6 @@
 //! The state of memory nodes, as operations find it.
 
+use crate::chime::NodeRetries;
 use nearfield_fabric::{Endpoint, NodeId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,6 +17,11 @@ pub struct PoolNodeState {
     pub is_excluded: bool,
     /// The number of operations that failed because it was lost.
     pub failures: u64,
+    /// The number of reads there that met a concurrent write, and were repeated.
+    pub torn_reads: u64,
+    /// The number of routes to leaves and inner nodes there that were outdated, so that another one
+    /// was searched.
+    pub stale_routes: u64,
 }
 
 /// The states of a store's nodes, which all its clients share.
@@ -92,14 +98,21 @@ impl NodeHealth {
         !entry.is_lost.swap(true, Ordering::Relaxed)
     }
 
-    pub fn states(&self) -> Vec<PoolNodeState> {
-        let state = |entry: &NodeHealthEntry| PoolNodeState {
+    /// Returns the state of each node, with the repeated reads that `retries` returns.
+    pub fn states(
+        &self,
+        retries: impl FnOnce(&[NodeId]) -> Vec<NodeRetries>,
+    ) -> Vec<PoolNodeState> {
+        let nodes: Vec<NodeId> = self.0.iter().map(|entry| entry.node).collect();
+        let state = |(entry, of_node): (&NodeHealthEntry, NodeRetries)| PoolNodeState {
             node: entry.node,
             is_served: !entry.is_lost.load(Ordering::Relaxed),
             is_excluded: entry.is_excluded.load(Ordering::Relaxed),
             failures: entry.failures.load(Ordering::Relaxed),
+            torn_reads: of_node.torn_reads,
+            stale_routes: of_node.stale_routes,
         };
-        self.0.iter().map(state).collect()
+        self.0.iter().zip(retries(&nodes)).map(state).collect()
     }
 }
 
@@ -110,8 +123,9 @@ mod tests {
     #[test]
     fn a_loss_is_news_until_the_node_returns() {
         let health = NodeHealth::new(&[NodeId(0), NodeId(7)]);
+        let states = || health.states(|nodes| vec![NodeRetries::default(); nodes.len()]);
         let lost = || {
-            let states = health.states().into_iter().filter(|state| !state.is_served);
+            let states = states().into_iter().filter(|state| !state.is_served);
             states
                 .map(|state| (state.node.0, state.failures))
                 .collect::<Vec<_>>()
@@ -127,7 +141,7 @@ mod tests {
         assert_eq!(lost(), [(7, 3)]);
         health.note_excluded(|node| node.0 == 7);
         health.note_excluded(|_| false);
-        let states = health.states().into_iter();
+        let states = states().into_iter();
         let excluded: Vec<bool> = states.map(|state| state.is_excluded).collect();
         assert_eq!(excluded, [false, true]);
     }

@@ -31,7 +31,7 @@ mod repair;
 mod returns;
 mod way;
 
-use crate::chime::{ChimeComputeNode, ChimeLockKind, ChimeOptions};
+use crate::chime::{CacheLookups, ChimeComputeNode, ChimeLockKind, ChimeOptions};
 use crate::error::PoolError;
 use crate::executor::block_on;
 use crate::layout::PoolIndexShape;
@@ -265,10 +265,15 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
         self.node.cache_bytes()
     }
 
+    /// Returns the lookups of parents of leaves in the cache of this process.
+    pub fn cache_lookups(&self) -> CacheLookups {
+        self.node.cache_lookups()
+    }
+
     /// Returns the state of each node, as operations of this process have found it, in the order of
     /// their numbers. No round trip.
     pub fn node_states(&self) -> Vec<PoolNodeState> {
-        self.health.states()
+        self.health.states(|nodes| self.node.retries(nodes))
     }
 
     /// Returns the bytes of long values that this process has replaced or removed, and that are not

@@ -6,6 +6,7 @@
 mod batched_changes;
 mod coordination;
 mod costs;
+mod counts;
 mod damaged;
 mod filtered;
 mod interrupted;

@@ -344,6 +344,8 @@ fn a_census_finds_the_keys_and_values_of_each_node() {
     for part in [first, second] {
         assert!(part.keys > 300 && part.long_values > 100, "{part:?}");
         assert!(part.leaves > 30 && part.leaves < part.keys, "{part:?}");
+        let each = part.leaf_bytes / part.leaves as u64;
+        assert!((512..8192).contains(&each), "{part:?}");
     }
     nodes.end(1);
     let [left, lost] = store.census().expect("a census")[..] else {
