@@ -181,8 +181,8 @@ fn status(arguments: &PoolStatusArguments) -> Result<ExitCode, Box<dyn Error>> {
 /// Describes the keys and long values on a node.
 fn described_keys(part: &PoolNodeCensus) -> String {
     format!(
-        ", {} keys in {} leaves, {} long values of {} bytes",
-        part.keys, part.leaves, part.long_values, part.long_value_bytes
+        ", {} keys in {} leaves of {} bytes, {} long values of {} bytes",
+        part.keys, part.leaves, part.leaf_bytes, part.long_values, part.long_value_bytes
     )
 }
 

@@ -74,13 +74,15 @@ pub use nearfield_core::{
     OperationError, OperationOutcome, OrderedIndex, PointResult, ScanDirection, Words, codec,
 };
 #[cfg(feature = "pool")]
+pub use nearfield_fabric::count::NodeTraffic;
+#[cfg(feature = "pool")]
 pub use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress};
 #[cfg(feature = "pool")]
 pub use nearfield_fabric::{NodeId, NodeMemoryUse};
 #[cfg(feature = "pool")]
 pub use nearfield_offload::{node::Tenant, wire::AuthenticationKey};
 #[cfg(feature = "pool")]
-pub use nearfield_pool::chime::LeafReads;
+pub use nearfield_pool::chime::{CacheLookups, LeafReads};
 #[cfg(feature = "pool")]
 pub use nearfield_pool::filtered::{ScanAggregates, ValueFilter};
 #[cfg(feature = "pool")]
@@ -100,7 +102,7 @@ pub use placement::Pim;
 pub use placement::TieredPlacement;
 pub use placement::{AnyPlacement, Local, MapPlacement};
 #[cfg(feature = "pool")]
-pub use placement::{PoolNodeContent, PoolNodeStatus, PoolPlacement, PoolUse};
+pub use placement::{PoolNodeContent, PoolNodeStatus, PoolNodeUse, PoolPlacement, PoolUse};
 pub use read_result::MapReadResult;
 pub use typed::{TypedMap, TypedRange};
 

@@ -36,13 +36,13 @@ impl<F: MapForm> OrderedMap<F, PoolPlacement> {
     }
 
     /// Returns the use of the pool by this process: the state of each memory node, as operations
-    /// have found it, and the memory of its cache. No round trip.
+    /// have found it, the verbs that were posted to it, and the cache. No round trip.
     ///
     /// ```no_run
     /// use nearfield::{PoolPlacement, WordMap};
     ///
     /// let map = WordMap::builder().pool(PoolPlacement::shm(["left", "right"])).build()?;
-    /// assert!(map.pool_use().nodes.iter().all(|node| node.is_served));
+    /// assert!(map.pool_use().nodes.iter().all(|node| node.state.is_served));
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn pool_use(&self) -> PoolUse {

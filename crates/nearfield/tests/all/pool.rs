@@ -4,7 +4,7 @@
 use crate::ranges::Model;
 use nearfield::{
     Batch, ComparisonResult, MapForm, OperationError, OrderedIndex, OrderedMap, PointResult,
-    PoolMember, PoolNodeContent, PoolPlacement, ScanDirection, UpdateOutcome, Words,
+    PoolMember, PoolNodeContent, PoolNodeUse, PoolPlacement, ScanDirection, UpdateOutcome, Words,
 };
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_testkit::keys::{self, SampleForm};
@@ -261,10 +261,102 @@ fn a_map_with_two_replicas_outlives_a_node() {
         let alone = statuses.iter().filter(|status| status.serves_alone);
         let alone: Vec<u16> = alone.map(|status| status.number.0).collect();
         assert_eq!(alone, [lost ^ 1], "the other node of the pair");
+        let uses = map.pool_use().nodes;
+        let served = uses
+            .iter()
+            .map(|node| (node.state.node.0, node.state.is_served));
+        let expected = (0..4).map(|number| (number, number != lost));
+        assert!(served.eq(expected), "without node {lost}: {uses:?}");
+        for node in &uses {
+            let is_lost = node.state.node.0 == lost;
+            assert_eq!(node.traffic.lost_posts > 0, is_lost, "{node:?}");
+            assert!(
+                node.traffic.writes > 0 && node.traffic.calls > 0,
+                "{node:?}"
+            );
+        }
         let later = open();
         check(&later);
         assert_eq!(later.len(), Ok(KEYS as usize));
     }
+}
+
+/// Returns the reads, the writes and the atomics at each node.
+fn verbs(map: &OrderedMap<Words, PoolPlacement>) -> Vec<[u64; 3]> {
+    let of = |node: PoolNodeUse| {
+        [
+            node.traffic.reads,
+            node.traffic.writes,
+            node.traffic.atomics,
+        ]
+    };
+    map.pool_use().nodes.into_iter().map(of).collect()
+}
+
+/// Returns by how many verbs at each node an operation raises the counts. Some of its runs may
+/// renew an epoch, too, so the least of several counts.
+fn rise(map: &OrderedMap<Words, PoolPlacement>, operation: impl Fn()) -> Vec<[u64; 3]> {
+    let mut least = vec![[u64::MAX; 3]; verbs(map).len()];
+    for _ in 0..20 {
+        let before = verbs(map);
+        operation();
+        for ((least, before), after) in least.iter_mut().zip(before).zip(verbs(map)) {
+            *least = [0, 1, 2].map(|kind| least[kind].min(after[kind] - before[kind]));
+        }
+    }
+    least
+}
+
+#[test]
+fn the_verbs_of_an_operation_count_at_the_node_of_its_key() {
+    const KEYS: u64 = 5000;
+    let mut nodes = ShmNodes::serve(2, 64 << 20).expect("nodes");
+    let pool = PoolPlacement::shm(nodes.names());
+    let map = OrderedMap::<Words>::builder().pool(pool).build();
+    let map = map.expect("a map");
+    for key in 0..KEYS {
+        map.put(key, key).expect("the nodes are served");
+    }
+    let get_all = || {
+        for key in 0..KEYS {
+            assert_eq!(map.get(key), Ok(Some(key)));
+        }
+    };
+    // The first rounds find the cached nodes that were divided since.
+    (0..3).for_each(|_| get_all());
+    let mut of_nodes = [0; 2];
+    for key in (0..KEYS).step_by(100) {
+        let gets = rise(&map, || assert_eq!(map.get(key), Ok(Some(key))));
+        let node = usize::from(gets[0][0] == 0);
+        of_nodes[node] += 1;
+        // A counter, one part of a leaf or two, and the counter again.
+        assert!((3..=4).contains(&gets[node][0]), "{gets:?}");
+        assert_eq!((gets[node][1], gets[node][2]), (0, 0), "{gets:?}");
+        assert_eq!(gets[1 - node], [0; 3], "{gets:?}");
+        let puts = rise(&map, || map.put(key, key).expect("the nodes are served"));
+        assert!(puts[node][1] > 0 && puts[node][2] > 0, "{puts:?}");
+        assert_eq!(puts[1 - node], [0; 3], "{puts:?}");
+    }
+    assert!(of_nodes.iter().all(|&keys| keys > 5), "{of_nodes:?}");
+    // A thread that has ended stays in the sums.
+    let (before, lookups) = (verbs(&map), map.pool_use().cache_lookups);
+    std::thread::scope(|scope| {
+        scope.spawn(get_all);
+    });
+    let after = verbs(&map);
+    let reads = (after[0][0] + after[1][0]) - (before[0][0] + before[1][0]);
+    assert!((3 * KEYS..6 * KEYS).contains(&reads), "{reads}");
+    let hits = map.pool_use().cache_lookups.hits - lookups.hits;
+    assert!((KEYS..KEYS + KEYS / 10).contains(&hits), "{hits}");
+    nodes.end(1);
+    let lost = (0..KEYS).filter(|&key| map.get(key).is_err()).count() as u64;
+    let uses = map.pool_use().nodes;
+    assert!(uses[1].traffic.lost_posts >= lost && lost > 0, "{uses:?}");
+    assert_eq!(uses[0].traffic.lost_posts, 0, "{uses:?}");
+    assert_eq!(
+        (uses[0].state.is_served, uses[1].state.is_served),
+        (true, false)
+    );
 }
 
 #[test]

@@ -33,6 +33,7 @@ mod notes;
 mod permissions;
 mod pipelines;
 mod pool;
+mod pool_counts;
 mod pool_keys;
 mod pool_repair;
 mod ports;

@@ -1,5 +1,6 @@
 //! The placement in the memory of memory nodes, which processes and machines share.
 
+mod node_use;
 mod nodes;
 #[cfg(target_os = "linux")]
 mod placed;
@@ -16,13 +17,15 @@ use nearfield_core::{
 };
 use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress};
 use nearfield_fabric::{Endpoint, NodeId};
-use nearfield_pool::chime::LeafReads;
+use nearfield_pool::chime::{CacheLookups, LeafReads};
 use nearfield_pool::filtered::{ScanAggregates, ValueFilter};
 use nearfield_pool::store::{
     FilteredStoreRange, PoolNodeCensus, PoolNodeState, PoolRepair, PoolRepairError, PoolStore,
     StoreOpenError, StoreOptions,
 };
 use nearfield_radix::Entry;
+pub use node_use::PoolNodeUse;
+use node_use::PoolTrafficSource;
 use nodes::{KnownPoolNodes, PoolNodeEntry, PoolNodeSource, parse_entries};
 pub(crate) use programs::ProgramNodes;
 pub use status::{PoolNodeContent, PoolNodeStatus};
@@ -221,10 +224,12 @@ impl PoolPlacement {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolUse {
-    /// The state of each memory node, in the order of their numbers.
-    pub nodes: Vec<PoolNodeState>,
+    /// The use of each memory node, in the order of their numbers.
+    pub nodes: Vec<PoolNodeUse>,
     /// The number of bytes of inner nodes in the cache of this process.
     pub cache_bytes: usize,
+    /// The lookups of parents of leaves in that cache.
+    pub cache_lookups: CacheLookups,
     /// The number of bytes of long values that this process has replaced or removed, and that are
     /// not free yet.
     pub retired_bytes: u64,
@@ -235,6 +240,7 @@ trait AnyStore<F: MapForm>: OrderedIndex<F> + Debug {
     fn count(&self) -> Result<usize, OperationError>;
     fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), OperationError>;
     fn cache_bytes(&self) -> usize;
+    fn cache_lookups(&self) -> CacheLookups;
     fn retired_bytes(&self) -> u64;
     fn node_states(&self) -> Vec<PoolNodeState>;
     fn repair(&self, lost: &[NodeId], forgets: bool) -> Result<PoolRepair, PoolRepairError>;
@@ -259,6 +265,10 @@ impl<F: MapForm, E: Endpoint + 'static> AnyStore<F> for PoolStore<F, E> {
 
     fn cache_bytes(&self) -> usize {
         PoolStore::cache_bytes(self)
+    }
+
+    fn cache_lookups(&self) -> CacheLookups {
+        PoolStore::cache_lookups(self)
     }
 
     fn retired_bytes(&self) -> u64 {
@@ -303,6 +313,7 @@ impl<F: MapForm, E: Endpoint + 'static> AnyStore<F> for PoolStore<F, E> {
 #[derive(Debug)]
 pub struct PoolMapIndex<F: MapForm> {
     store: Box<dyn AnyStore<F>>,
+    traffic: PoolTrafficSource,
 }
 
 impl<F: MapForm> PoolMapIndex<F> {
@@ -310,13 +321,14 @@ impl<F: MapForm> PoolMapIndex<F> {
     fn new<E: Endpoint + 'static>(
         store: PoolStore<F, E>,
         programs: Option<ProgramNodes>,
+        traffic: PoolTrafficSource,
     ) -> PoolMapIndex<F> {
         let store = match programs {
             Some(programs) => store.with_programs(move || programs.connect()),
             None => store,
         };
         let store = Box::new(store);
-        PoolMapIndex { store }
+        PoolMapIndex { store, traffic }
     }
 
     pub(crate) fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), OperationError> {
@@ -331,8 +343,9 @@ impl<F: MapForm> PoolMapIndex<F> {
     /// Returns the use of the pool by this process.
     pub(crate) fn pool_use(&self) -> PoolUse {
         PoolUse {
-            nodes: self.store.node_states(),
+            nodes: self.traffic.node_uses(self.store.node_states()),
             cache_bytes: self.store.cache_bytes(),
+            cache_lookups: self.store.cache_lookups(),
             retired_bytes: self.store.retired_bytes(),
         }
     }

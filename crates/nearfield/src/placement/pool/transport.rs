@@ -1,9 +1,11 @@
 //! Transports to memory nodes.
 
+use super::node_use::PoolTrafficSource;
 use super::placed::PlacedEndpoint;
 use super::status::FoundPoolNode;
 use super::{KnownPoolNodes, PoolMapIndex, PoolNodeEntry, ProgramNodes};
 use crate::form::MapForm;
+use nearfield_fabric::count::{ClientTraffic, TrafficLedger};
 use nearfield_fabric::membership::NodeAddress;
 use nearfield_fabric::mirror::{MirroredEndpoint, NodePair};
 use nearfield_fabric::transport::shm::ShmEndpoint;
@@ -34,6 +36,7 @@ pub(super) struct PoolEndpoint {
     /// The nodes of the pool that were not served, had lost their memory, or were excluded by a
     /// repair, when this client connected. They count as lost.
     absent: Vec<NodeId>,
+    traffic: ClientTraffic,
 }
 
 #[derive(Debug)]
@@ -55,6 +58,7 @@ macro_rules! on_either {
 impl PoolEndpoint {
     fn check(&self, node: NodeId) -> Result<(), FabricError> {
         if self.absent.contains(&node) {
+            self.traffic.note_loss(node);
             return Err(FabricError::NodeLost { node });
         }
         Ok(())
@@ -90,7 +94,9 @@ impl Endpoint for PoolEndpoint {
 
     async fn post(&self, verbs: &mut [FabricVerb<'_>]) -> Result<(), FabricError> {
         self.check_all(verbs)?;
-        on_either!(&self.transport, it => it.post(verbs).await)
+        let posted = on_either!(&self.transport, it => it.post(verbs).await);
+        self.traffic.note_post(verbs, posted.as_ref().err());
+        posted
     }
 
     async fn post_by(
@@ -99,12 +105,19 @@ impl Endpoint for PoolEndpoint {
         verbs: &mut [FabricVerb<'_>],
     ) -> Result<bool, FabricError> {
         self.check_all(verbs)?;
-        on_either!(&self.transport, it => it.post_by(deadline, verbs).await)
+        let posted = on_either!(&self.transport, it => it.post_by(deadline, verbs).await);
+        if !matches!(posted, Ok(false)) {
+            self.traffic.note_post(verbs, posted.as_ref().err());
+        }
+        posted
     }
 
     fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError> {
         self.check(to.node())?;
-        on_either!(&self.transport, it => it.write_unsignalled(to, bytes))
+        let written = on_either!(&self.transport, it => it.write_unsignalled(to, bytes));
+        let write = FabricVerb::Write { to, bytes };
+        self.traffic.note_post(&[write], written.as_ref().err());
+        written
     }
 
     fn write_unsignalled_by(
@@ -114,7 +127,13 @@ impl Endpoint for PoolEndpoint {
         bytes: &[u8],
     ) -> Result<bool, FabricError> {
         self.check(to.node())?;
-        on_either!(&self.transport, it => it.write_unsignalled_by(deadline, to, bytes))
+        let written =
+            on_either!(&self.transport, it => it.write_unsignalled_by(deadline, to, bytes));
+        if !matches!(written, Ok(false)) {
+            let write = FabricVerb::Write { to, bytes };
+            self.traffic.note_post(&[write], written.as_ref().err());
+        }
+        written
     }
 
     async fn settle(&self) -> Result<(), FabricError> {
@@ -123,17 +142,24 @@ impl Endpoint for PoolEndpoint {
 
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
         self.check(node)?;
-        on_either!(&self.transport, it => it.allocate(node, bytes).await)
+        let allocated = on_either!(&self.transport, it => it.allocate(node, bytes).await);
+        self.traffic.note_call(node, allocated.as_ref().err());
+        allocated
     }
 
     async fn allocate_at(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         self.check(address.node())?;
-        on_either!(&self.transport, it => it.allocate_at(address, bytes).await)
+        let allocated = on_either!(&self.transport, it => it.allocate_at(address, bytes).await);
+        self.traffic
+            .note_call(address.node(), allocated.as_ref().err());
+        allocated
     }
 
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         self.check(address.node())?;
-        on_either!(&self.transport, it => it.free(address, bytes).await)
+        let freed = on_either!(&self.transport, it => it.free(address, bytes).await);
+        self.traffic.note_call(address.node(), freed.as_ref().err());
+        freed
     }
 
     async fn charge(&self, work: ClientProcessorWork) {
@@ -173,6 +199,7 @@ struct PoolConnector {
     /// True once the index is open. From then on a node that has lost its memory counts as lost.
     /// Before, its name may be wrong, so it is refused.
     leaves_out_empty: AtomicBool,
+    traffic: TrafficLedger,
 }
 
 impl PoolConnector {
@@ -185,7 +212,15 @@ impl PoolConnector {
             is_shm,
             shared: Mutex::default(),
             leaves_out_empty: AtomicBool::new(leaves_out_empty),
+            traffic: TrafficLedger::default(),
         }
+    }
+
+    /// Connects a thread to single nodes.
+    fn connect_nodes(&self) -> Result<PlacedEndpoint, String> {
+        let endpoint = self.connect()?;
+        self.traffic.note_connection(&endpoint);
+        Ok(PlacedEndpoint::Nodes(endpoint))
     }
 
     /// Connects a thread to the nodes that are served, at least to one.
@@ -206,7 +241,12 @@ impl PoolConnector {
                 None => absent.push(node.number),
             }
         }
-        let mut endpoint = PoolEndpoint { transport, absent };
+        let traffic = self.traffic.client(&[&reached[..], &absent[..]].concat());
+        let mut endpoint = PoolEndpoint {
+            transport,
+            absent,
+            traffic,
+        };
         // A node that was excluded is not used again, whatever its memory holds.
         let excluded = excluded_nodes(&endpoint);
         endpoint.absent.extend(excluded);
@@ -230,6 +270,7 @@ impl PoolConnector {
             .collect();
         // The other node has what was acknowledged.
         endpoint.absent.extend(empty);
+        self.traffic.note_connection(&endpoint);
         let endpoint = MirroredEndpoint::new(endpoint, pairs, lease);
         Ok(PlacedEndpoint::Pairs(Box::new(endpoint)))
     }
@@ -309,11 +350,15 @@ pub fn open_mirrored<F: MapForm>(
         entry.is_numbered = true;
     }
     let connector = Arc::new(PoolConnector::new(nodes, false));
+    let traffic = PoolTrafficSource {
+        ledger: connector.traffic.clone(),
+        pairs: pairs.clone(),
+    };
     let connects = Arc::clone(&connector);
     let connect = move || connects.connect_mirrored(&pairs, lease);
     let store = PoolStore::open(connect, options)?;
     connector.leaves_out_empty.store(true, Ordering::Release);
-    Ok(PoolMapIndex::new(store, None))
+    Ok(PoolMapIndex::new(store, None, traffic))
 }
 
 /// Looks at one node. Returns the reason if it cannot be reached.
@@ -345,7 +390,7 @@ pub fn open<F: MapForm>(
 ) -> Result<PoolMapIndex<F>, StoreOpenError> {
     let connector = Arc::new(PoolConnector::new(nodes.clone(), leaves_out_empty));
     let connects = Arc::clone(&connector);
-    let connect = move || connects.connect().map(PlacedEndpoint::Nodes);
+    let connect = move || connects.connect_nodes();
     let store = match PoolStore::open(connect, options) {
         Err(StoreOpenError::Pool(PoolError::Fabric(error @ FabricError::NodeLost { .. }))) => {
             return Err(StoreOpenError::Connect(format!(
@@ -356,5 +401,9 @@ pub fn open<F: MapForm>(
         opened => opened?,
     };
     connector.leaves_out_empty.store(true, Ordering::Release);
-    Ok(PoolMapIndex::new(store, programs))
+    let traffic = PoolTrafficSource {
+        ledger: connector.traffic.clone(),
+        pairs: Vec::new(),
+    };
+    Ok(PoolMapIndex::new(store, programs, traffic))
 }
