@@ -20,7 +20,8 @@ pub enum ClientProcessorWork {
 pub struct NodeMemoryUse {
     /// Its size in bytes.
     pub bytes: u64,
-    /// The number of allocated bytes some milliseconds ago; `None` if only the node knows it.
+    /// The number of allocated bytes: over UCX when the client connected, and in shared memory some
+    /// milliseconds ago. `None` if only the node knows it.
     pub allocated_bytes: Option<u64>,
 }
 

@@ -3,8 +3,8 @@
 //! ```text
 //!   request   magic and version │ kind │ number │ offset │ bytes │ verbs …
 //!   reply     magic and version │ number │ done │ offset            to `Allocate…`, `Free`
-//!             magic and version │ number │ done │ base │ size │ node │ by messages │ key …
-//!                                                                   to `Hello`
+//!             magic and version │ number │ done │ base │ size │ node │ by messages │ allocated
+//!             │ key …                                               to `Hello`
 //!             magic and version │ number │ done │ 0 │ bytes read …                    to `Do`
 //! ```
 //!
@@ -102,6 +102,8 @@ pub struct Introduction {
     pub node: u16,
     /// True if the node executes the verbs itself, by messages.
     pub by_messages: bool,
+    /// Number of allocated bytes of its memory.
+    pub allocated: u64,
     pub key: Vec<u8>,
 }
 
@@ -143,7 +145,8 @@ impl UcxReply {
 impl Introduction {
     pub fn encode(&self) -> Vec<u8> {
         let by_messages = u64::from(self.by_messages);
-        let mut bytes = join(&[self.size, u64::from(self.node), by_messages]);
+        let node = u64::from(self.node);
+        let mut bytes = join(&[self.size, node, by_messages, self.allocated]);
         bytes.extend(&self.key);
         bytes
     }
@@ -151,7 +154,7 @@ impl Introduction {
     /// Decodes the introduction of a node whose memory begins at `base`. Returns `None` if it is
     /// malformed, or if the memory would exceed all addresses.
     pub fn decode(bytes: &[u8], base: u64) -> Option<Introduction> {
-        let ([size, node, by_messages @ (0 | 1)], key) = split(bytes)? else {
+        let ([size, node, by_messages @ (0 | 1), allocated], key) = split(bytes)? else {
             return None;
         };
         base.checked_add(size).filter(|_| size <= OFFSETS)?;
@@ -159,6 +162,7 @@ impl Introduction {
             size,
             node: u16::try_from(node).ok()?,
             by_messages: by_messages == 1,
+            allocated,
             key: key.to_vec(),
         })
     }
@@ -211,6 +215,7 @@ mod tests {
             size: 1 << 30,
             node: 7,
             by_messages: true,
+            allocated: 1 << 20,
             key: vec![1, 2, 3],
         };
         let answer = UcxReply {

@@ -202,6 +202,7 @@ impl UcxNode {
                     size: self.bytes,
                     node: self.number.0,
                     by_messages: self.by_messages,
+                    allocated: clients.chunks.allocated_bytes(),
                     key: self.key.clone(),
                 };
                 (number, Some(self.memory.base()), introduction.encode())
