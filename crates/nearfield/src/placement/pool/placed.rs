@@ -83,6 +83,10 @@ impl Endpoint for PlacedEndpoint {
         on_placed!(self, it => it.align_replicas(deadline, lock, ranges).await)
     }
 
+    async fn read_backup(&self, from: GlobalAddress, into: &mut [u8]) -> Result<bool, FabricError> {
+        on_placed!(self, it => it.read_backup(from, into).await)
+    }
+
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
         on_placed!(self, it => it.allocate(node, bytes).await)
     }

@@ -407,3 +407,31 @@ pub fn open<F: MapForm>(
     };
     Ok(PoolMapIndex::new(store, programs, traffic))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::PoolPlacement;
+    use super::*;
+    use nearfield_fabric_testkit::ShmNodes;
+    use nearfield_testkit::polling::block_on;
+
+    /// A search for the records of a dead client reads both nodes of a pair.
+    #[test]
+    fn the_backup_of_a_pair_can_be_read() {
+        let nodes = ShmNodes::serve(2, 1 << 20).expect("nodes");
+        let known = PoolPlacement::shm(nodes.names()).nodes.find();
+        let known = known.expect("a list");
+        let pairs = pairs_of(&known).expect("a pair");
+        let connector = PoolConnector::new(known, false);
+        let endpoint = connector.connect_mirrored(&pairs, Duration::from_secs(1));
+        let endpoint = endpoint.expect("both nodes are served");
+        let at = GlobalAddress::new(NodeId(0), 4096);
+        assert_eq!(block_on(endpoint.write(at, &[7; 8])), Ok(()));
+        let mut found = [0; 8];
+        assert_eq!(block_on(endpoint.read_backup(at, &mut found)), Ok(true));
+        assert_eq!(found, [7; 8]);
+        let traffic = connector.traffic.of(&[NodeId(0), NodeId(1)]);
+        let written = traffic.iter().map(|of_node| of_node.written_bytes);
+        assert!(written.eq([8, 8]), "{traffic:?}");
+    }
+}
