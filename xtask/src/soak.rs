@@ -70,6 +70,8 @@ const SEEDS: &str = "NEARFIELD_SEEDS";
 const FIRST_SEED: &str = "NEARFIELD_FIRST_SEED";
 const ONE_SEED: &str = "NEARFIELD_SEED";
 const FUZZ_SECONDS: &str = "FUZZ_SECONDS";
+/// The start of the lines of a test's stderr that are shown, although it passes.
+const SHOWN: &str = "soak: ";
 
 const fn suite(
     name: &'static str,
@@ -195,6 +197,16 @@ const SUITES: &[Suite] = &[
         suite("server-attack", "nearfield-cli", "all", "attack::streams"),
         "NEARFIELD_STREAMS",
         1000,
+    ),
+    work(
+        suite(
+            "server-replicas",
+            "nearfield-cli",
+            "all",
+            "node_kills::nothing",
+        ),
+        "NEARFIELD_KILLS",
+        8,
     ),
     suite(
         "offload-programs",
@@ -410,6 +422,9 @@ fn search(
         if suite.counts != SoakWorkUnit::Inputs {
             tally.first.get_or_insert(seed);
         }
+        for line in shown(&output) {
+            println!("  {line}");
+        }
         let done = done(suite, amount, &output);
         tally.done += done;
         if let Some(seeds) = seeds {
@@ -474,6 +489,13 @@ fn done(suite: &Suite, amount: u64, output: &Output) -> u64 {
             amount * counts.sum::<u64>()
         }
     }
+}
+
+/// Returns the lines that a test has written for the reader of the search.
+fn shown(output: &Output) -> Vec<String> {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let lines = text.lines().filter_map(|line| line.strip_prefix(SHOWN));
+    lines.map(str::to_owned).collect()
 }
 
 fn assignments(variables: &[(&str, u64)]) -> String {
@@ -566,6 +588,13 @@ mod tests {
         let mut printed = output("test result: ok. 3 passed; 0 failed");
         printed.stderr = b"seeds passed: 10\nother\nseeds passed: 7\n".to_vec();
         assert_eq!(done(&SUITES[0], 10, &printed), 17);
+    }
+
+    #[test]
+    fn lines_for_the_reader_are_shown() {
+        let mut printed = output("soak: in the output");
+        printed.stderr = b"soak: 8 kills\nother\nnot soak: this\nsoak: 0 keys lost\n".to_vec();
+        assert_eq!(shown(&printed), ["8 kills", "0 keys lost"]);
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! `nearfield pool`: commands on a pool of memory nodes.
 
 use clap::{Args, Subcommand};
-use nearfield::{PoolNodeContent, PoolNodeStatus, PoolPlacement};
+use nearfield::{
+    ByteStrings, NodeId, OrderedMap, PoolNodeCensus, PoolNodeContent, PoolNodeStatus, PoolPlacement,
+};
+use nearfield_server::keyspace::Home;
+use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Show the memory nodes of a pool.
+/// Show the memory nodes of a pool, and repair a pool that has lost some.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct PoolArguments {
@@ -16,39 +20,134 @@ pub(crate) struct PoolArguments {
 #[derive(Debug, Subcommand)]
 enum PoolCommand {
     Status(PoolStatusArguments),
+    Repair(PoolRepairArguments),
 }
 
 /// Look at each memory node of a pool.
 ///
-/// Fails unless all nodes are parts of one pool. A node that is empty has been restarted, and has
-/// lost the keys that it held.
+/// Fails unless all nodes are parts of one pool, or were excluded by a repair. A node that is empty
+/// has been restarted, and has lost the keys that it held.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 struct PoolStatusArguments {
     /// The memory nodes of the pool, as `nearfield serve` takes them
     #[arg(long, value_name = "NODES")]
     pool: PoolPlacement,
+
+    /// Count the keys on each node, and the long values, which may be on another node than their
+    /// keys. This reads all keys
+    #[arg(long)]
+    keys: bool,
+
+    /// The longest key in the pool, in bytes, as `nearfield serve` takes it
+    #[arg(long, value_name = "BYTES", default_value_t = 64, requires = "keys")]
+    pool_key_bytes: usize,
+
+    /// The longest key that is stored in its entry, in bytes, as `nearfield serve` takes it
+    #[arg(long, value_name = "BYTES", requires = "keys")]
+    pool_key_slot_bytes: Option<usize>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   nearfield pool status --pool shm:left,7=shm:right
-  nearfield pool status --pool etcd:http://a:2379";
+  nearfield pool status --pool etcd:http://a:2379 --keys";
+
+/// Make the keys of memory nodes that are gone usable again, without their values.
+///
+/// Puts empty parts of the index on the other nodes in the places of the lost ones. Servers may run
+/// meanwhile, and notice it within two seconds. The named nodes must be gone for all servers.
+///
+/// A node that is excluded is never used again, even if it comes back with its memory. It stays in
+/// the list of nodes. The first node of a pool cannot be excluded. A repair that has failed can be
+/// run again.
+#[derive(Debug, Args)]
+#[command(after_long_help = REPAIR_EXAMPLES)]
+struct PoolRepairArguments {
+    /// The memory nodes of the pool, as `nearfield serve` takes them
+    #[arg(long, value_name = "NODES")]
+    pool: PoolPlacement,
+
+    /// The numbers of the nodes to exclude, separated by commas. Fails if others cannot be reached
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', required = true)]
+    lost: Vec<u16>,
+
+    /// Remove the keys on other nodes whose long values are lost; otherwise they fail until they
+    /// are overwritten
+    #[arg(long)]
+    forget: bool,
+
+    /// The longest key in the pool, in bytes, as `nearfield serve` takes it
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    pool_key_bytes: usize,
+
+    /// The longest key that is stored in its entry, in bytes, as `nearfield serve` takes it
+    #[arg(long, value_name = "BYTES")]
+    pool_key_slot_bytes: Option<usize>,
+}
+
+const REPAIR_EXAMPLES: &str = "\
+Examples:
+  nearfield pool repair --pool shm:left,shm:right --lost 1
+  nearfield pool repair --pool etcd:http://a:2379 --lost 1,4 --forget";
 
 /// Runs the command.
 pub(crate) fn run(arguments: &PoolArguments) -> ExitCode {
-    match &arguments.command {
-        PoolCommand::Status(arguments) => status(&arguments.pool),
-    }
+    let done = match &arguments.command {
+        PoolCommand::Status(arguments) => status(arguments),
+        PoolCommand::Repair(arguments) => repair(arguments).map(|()| ExitCode::SUCCESS),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    })
 }
 
-fn status(pool: &PoolPlacement) -> ExitCode {
-    let nodes = match pool.statuses() {
-        Ok(nodes) => nodes,
-        Err(error) => {
-            eprintln!("error: {error}");
-            return ExitCode::FAILURE;
-        }
+/// The map of a pool, as servers open it.
+type ServedMap = OrderedMap<ByteStrings, PoolPlacement>;
+
+/// Opens the map of a pool with these nodes, which must exist.
+fn existing_map(
+    pool: &PoolPlacement,
+    nodes: &[PoolNodeStatus],
+    (key_bytes_max, key_slot_bytes): (usize, Option<usize>),
+) -> Result<ServedMap, Box<dyn Error>> {
+    let is_part = |node: &PoolNodeStatus| matches!(node.content, PoolNodeContent::Part(_));
+    // Otherwise a pool would be created.
+    if !nodes.iter().any(is_part) {
+        return Err("no node is a part of a pool".into());
+    }
+    // The nodes in etcd include those that are not registered any more.
+    let pool = pool.clone().with_at_least(nodes.len());
+    let pool = pool.without_empty_nodes();
+    Ok(Home::pool_map(pool, key_bytes_max, key_slot_bytes)?)
+}
+
+fn repair(arguments: &PoolRepairArguments) -> Result<(), Box<dyn Error>> {
+    let nodes = arguments.pool.statuses()?;
+    let lost: Vec<NodeId> = arguments.lost.iter().copied().map(NodeId).collect();
+    let keys = (arguments.pool_key_bytes, arguments.pool_key_slot_bytes);
+    let map = existing_map(&arguments.pool, &nodes, keys)?;
+    let repaired = map.repair(&lost, arguments.forget)?;
+    let left = repaired.lost_values - repaired.forgotten;
+    // The reader of the output may have closed it.
+    let _ = writeln!(
+        std::io::stdout(),
+        "{} leaves were replaced, and {} lead to another one.\n{} keys were removed because their \
+         values were lost, and {left} are left.",
+        repaired.leaves,
+        repaired.links,
+        repaired.forgotten
+    );
+    Ok(())
+}
+
+fn status(arguments: &PoolStatusArguments) -> Result<ExitCode, Box<dyn Error>> {
+    let nodes = arguments.pool.statuses()?;
+    let keys = (arguments.pool_key_bytes, arguments.pool_key_slot_bytes);
+    let census = match arguments.keys {
+        true => existing_map(&arguments.pool, &nodes, keys)?.pool_census()?,
+        false => Vec::new(),
     };
     let lines = described(&nodes);
     for (node, line) in nodes.iter().zip(&lines) {
@@ -62,17 +161,29 @@ fn status(pool: &PoolPlacement) -> ExitCode {
             None => format!("{} bytes, ", memory.bytes),
         });
         let memory = memory.unwrap_or_default();
+        let part = census.iter().find(|part| part.node == node.number);
+        let keys = part.map(described_keys).unwrap_or_default();
         // The reader of the output may have closed it.
         let _ = writeln!(
             std::io::stdout(),
-            "{number:<7} {address:<24} {memory}{line}"
+            "{number:<7} {address:<24} {memory}{line}{keys}"
         );
     }
-    if lines.iter().all(|line| line.starts_with(PART)) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    let is_well = |(node, line): (&PoolNodeStatus, &String)| {
+        node.content == PoolNodeContent::Excluded || line.starts_with(PART)
+    };
+    Ok(match nodes.iter().zip(&lines).all(is_well) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// Describes the keys and long values on a node.
+fn described_keys(part: &PoolNodeCensus) -> String {
+    format!(
+        ", {} keys in {} leaves of {} bytes, {} long values of {} bytes",
+        part.keys, part.leaves, part.leaf_bytes, part.long_values, part.long_value_bytes
+    )
 }
 
 /// The beginning of the description of a node that is a part of the pool.
@@ -87,13 +198,19 @@ fn described(nodes: &[PoolNodeStatus]) -> Vec<String> {
     let line = |node: &PoolNodeStatus| match &node.content {
         PoolNodeContent::Part(member) if pool == Some(member.identity) => {
             let (position, count) = (member.position, member.count);
+            let alone = if node.serves_alone {
+                ", without the other node of its pair"
+            } else {
+                ""
+            };
             format!(
-                "{PART} {position} of {count} of pool {:016x}",
+                "{PART} {position} of {count} of pool {:016x}{alone}",
                 member.identity
             )
         }
         PoolNodeContent::Part(member) => format!("belongs to pool {:016x}", member.identity),
         PoolNodeContent::Nothing => "empty".to_owned(),
+        PoolNodeContent::Excluded => "excluded by a repair".to_owned(),
         PoolNodeContent::Unknown(reason) => format!("lost: {reason}"),
         other => format!("{other:?}"),
     };

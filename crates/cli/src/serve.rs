@@ -100,6 +100,12 @@ pub struct ServeArguments {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "pool")]
     #[arg(help_heading = "Placement")]
     pool_nodes: usize,
+    /// Number of memory nodes that have each key, 1 or 2. With 2 they are pairs in the order of
+    /// their numbers, and the loss of one node of a pair loses nothing. All servers of a pool must
+    /// use the same value.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "pool")]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=2), help_heading = "Placement")]
+    pool_replicas: u8,
     /// The longest key in the pool, in bytes, up to 4084. Each key reserves this length. All
     /// servers of a pool must use the same value.
     #[arg(long, value_name = "BYTES", default_value_t = 64, requires = "pool")]
@@ -276,7 +282,9 @@ fn absolute(path: &Path) -> PathBuf {
 fn home(arguments: &ServeArguments) -> Result<Home, String> {
     match (arguments.placement, &arguments.pool) {
         (PlacementArgument::Pool, Some(pool)) => {
+            let replicas = usize::from(arguments.pool_replicas);
             let pool = pool.clone().with_at_least(arguments.pool_nodes);
+            let pool = pool.with_replicas(replicas);
             let (longest, whole) = (arguments.pool_key_bytes, arguments.pool_key_slot_bytes);
             Home::open_pool(pool, longest, whole).map_err(|error| error.to_string())
         }

@@ -62,6 +62,40 @@ impl Chunks {
         Some(offset)
     }
 
+    /// Allocates `bytes` at an offset. Returns false if not all of them are free, or if they begin
+    /// within a line. 0 bytes take a line.
+    ///
+    /// ```
+    /// let mut chunks = nearfield_fabric::Chunks::new(1 << 20, 64);
+    /// assert!(chunks.allocate_at(4096, 1000));
+    /// assert!(!chunks.allocate_at(4096 + 64, 1));
+    /// ```
+    pub fn allocate_at(&mut self, offset: u64, bytes: u64) -> bool {
+        let Some(length) = bytes.max(1).checked_next_multiple_of(LINE_BYTES) else {
+            return false;
+        };
+        let free = self.free.range(..=offset).next_back();
+        let (Some((&start, &room)), Some(end)) = (free, offset.checked_add(length)) else {
+            return false;
+        };
+        let room_end = start + room;
+        if !offset.is_multiple_of(LINE_BYTES) || end > room_end {
+            return false;
+        }
+        // The parts before and behind stay free.
+        self.free.remove(&start);
+        if start < offset {
+            self.free.insert(start, offset - start);
+        }
+        if end < room_end {
+            self.free.insert(end, room_end - end);
+        }
+        let former = self.allocated.insert(offset, length);
+        debug_assert!(former.is_none(), "free memory is not allocated");
+        self.allocated_bytes += length;
+        true
+    }
+
     /// Frees whole lines of one allocation. Returns false if the bytes do not belong to one
     /// allocation, or begin within a line.
     pub fn free(&mut self, offset: u64, bytes: u64) -> bool {
@@ -172,6 +206,44 @@ mod tests {
         assert!(!chunks.free(offset + 8, 8));
         assert_eq!(chunks.allocate(u64::MAX), None);
         assert_eq!(chunks.allocated_bytes(), 256);
+    }
+
+    #[test]
+    fn a_copy_of_the_list_follows_the_choices_of_the_first() {
+        for seed in 0..50 {
+            let random = &mut SmallRng::seed_from_u64(seed);
+            let mut first = Chunks::new(1 << 16, 100);
+            let mut copy = first.clone();
+            let mut held: Vec<(u64, u64)> = Vec::new();
+            for _ in 0..300 {
+                if random.random_bool(0.6) {
+                    let bytes = random.random_range(0..3000);
+                    if let Some(offset) = first.allocate(bytes) {
+                        held.push((offset, bytes));
+                    }
+                } else if !held.is_empty() {
+                    let (offset, bytes) = held.swap_remove(random.random_range(0..held.len()));
+                    assert!(first.free(offset, bytes));
+                }
+            }
+            // In any order: the copy makes no choices of its own.
+            for &(offset, bytes) in held.iter().rev() {
+                assert!(copy.allocate_at(offset, bytes), "seed {seed}");
+                assert!(!copy.allocate_at(offset, bytes), "seed {seed}");
+            }
+            assert_eq!(copy, first, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn places_that_are_not_free_are_refused() {
+        let mut chunks = Chunks::new(4096, 64);
+        assert!(!chunks.allocate_at(0, 1) && !chunks.allocate_at(68, 1));
+        assert!(!chunks.allocate_at(4032, 65) && !chunks.allocate_at(64, u64::MAX));
+        assert!(!chunks.allocate_at(u64::MAX - 63, 64) && !chunks.allocate_at(1 << 20, 64));
+        assert!(chunks.allocate_at(128, 128));
+        assert!(!chunks.allocate_at(64, 128) && !chunks.allocate_at(192, 64));
+        assert_eq!(chunks.allocated_bytes(), 128);
     }
 
     #[test]

@@ -20,7 +20,8 @@ pub enum ClientProcessorWork {
 pub struct NodeMemoryUse {
     /// Its size in bytes.
     pub bytes: u64,
-    /// The number of allocated bytes some milliseconds ago; `None` if only the node knows it.
+    /// The number of allocated bytes: over UCX when the client connected, and in shared memory some
+    /// milliseconds ago. `None` if only the node knows it.
     pub allocated_bytes: Option<u64>,
 }
 
@@ -57,6 +58,15 @@ pub trait Endpoint {
     /// # Errors
     /// As [`post`](Endpoint::post), as far as they are known at once.
     fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError>;
+
+    /// Makes the writes that [`write_unsignalled`](Endpoint::write_unsignalled) has put off, if the
+    /// endpoint does that, so that they do not wait for the client's next post.
+    ///
+    /// # Errors
+    /// As [`post`](Endpoint::post), except for `NodeLost`.
+    fn flush(&self) -> impl Future<Output = Result<(), FabricError>> {
+        async { Ok(()) }
+    }
 
     /// Posts like [`post`](Endpoint::post) if the post begins before `deadline` by the clock.
     /// Otherwise does nothing, and returns false. It serves changes that are allowed only until a
@@ -112,6 +122,38 @@ pub trait Endpoint {
         async { Ok(()) }
     }
 
+    /// Makes the replicas of guarded data equal, if the endpoint has any: the dead holder of a lock
+    /// may have changed one of them. A client that has taken a lock over calls this with the
+    /// address of the lock and all ranges of bytes that it guards, on any nodes, before it changes
+    /// them or releases the lock. Returns false if the lock may be another client's by now, because
+    /// the deadline has passed or the lock was lost with its node.
+    ///
+    /// # Errors
+    /// As [`post`](Endpoint::post).
+    fn align_replicas(
+        &self,
+        _deadline: Duration,
+        _lock: GlobalAddress,
+        _ranges: &[(GlobalAddress, u64)],
+    ) -> impl Future<Output = Result<bool, FabricError>> {
+        async { Ok(true) }
+    }
+
+    /// Reads bytes of the replica to which other reads do not go. A dead client may have changed
+    /// that replica alone. A search for what it has left reads both, and this one first, because
+    /// it may take over from the other one in between. Returns false if the endpoint has no such
+    /// replica.
+    ///
+    /// # Errors
+    /// As [`post`](Endpoint::post).
+    fn read_backup(
+        &self,
+        _from: GlobalAddress,
+        _into: &mut [u8],
+    ) -> impl Future<Output = Result<bool, FabricError>> {
+        async { Ok(false) }
+    }
+
     /// Allocates memory on a node for this client, aligned to [`LINE_BYTES`](crate::LINE_BYTES).
     /// Its content is unspecified. This is a slow call to the node's processor, so allocate chunks
     /// and divide them.
@@ -123,6 +165,23 @@ pub trait Endpoint {
         node: NodeId,
         bytes: u64,
     ) -> impl Future<Output = Result<GlobalAddress, FabricError>>;
+
+    /// Allocates these bytes of a node for this client, aligned to
+    /// [`LINE_BYTES`](crate::LINE_BYTES), where another node has chosen the offset. Their content
+    /// is unspecified. An endpoint without this call refuses, as if the bytes were not free.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if not all of the bytes are free, `NoSuchNode`, `NodeLost`.
+    fn allocate_at(
+        &self,
+        address: GlobalAddress,
+        bytes: u64,
+    ) -> impl Future<Output = Result<(), FabricError>> {
+        async move {
+            let node = address.node();
+            Err(FabricError::OutOfMemory { node, bytes })
+        }
+    }
 
     /// Frees memory, no matter which client allocated it: all of one allocation, or a part of it
     /// that begins at a line. Lines are freed as a whole.

@@ -22,6 +22,7 @@
 //!   loses memory: leases on locks, numbers of owners, redo records, epochs.
 //! - [`transport`] holds the transports: shared memory, UCX, and a simulation (cargo feature
 //!   `model`).
+//! - [`mirror`] keeps each byte at two nodes, so that the death of a node loses nothing.
 //! - [`membership`] lists the nodes, from a list or from etcd.
 
 #![deny(unsafe_code)]
@@ -33,6 +34,7 @@ pub mod count;
 mod endpoint;
 mod error;
 pub mod membership;
+pub mod mirror;
 #[expect(unsafe_code, reason = "processors prefetch from raw addresses")]
 mod prefetch;
 pub mod recovery;

@@ -77,6 +77,11 @@ impl MaskedSwap {
         }
     }
 
+    /// Returns true for a plain compare-and-swap: one that compares and swaps all bits.
+    pub const fn is_whole(&self) -> bool {
+        self.compare_mask == u64::MAX && self.swap_mask == u64::MAX
+    }
+
     /// Returns true if the word `found` is as expected, so that it was swapped.
     pub const fn succeeds(&self, found: u64) -> bool {
         (found ^ self.expected) & self.compare_mask == 0

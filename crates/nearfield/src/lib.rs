@@ -74,17 +74,21 @@ pub use nearfield_core::{
     OperationError, OperationOutcome, OrderedIndex, PointResult, ScanDirection, Words, codec,
 };
 #[cfg(feature = "pool")]
+pub use nearfield_fabric::count::NodeTraffic;
+#[cfg(feature = "pool")]
 pub use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress};
 #[cfg(feature = "pool")]
 pub use nearfield_fabric::{NodeId, NodeMemoryUse};
 #[cfg(feature = "pool")]
 pub use nearfield_offload::{node::Tenant, wire::AuthenticationKey};
 #[cfg(feature = "pool")]
-pub use nearfield_pool::chime::LeafReads;
+pub use nearfield_pool::chime::{CacheLookups, LeafReads};
 #[cfg(feature = "pool")]
 pub use nearfield_pool::filtered::{ScanAggregates, ValueFilter};
 #[cfg(feature = "pool")]
-pub use nearfield_pool::store::{PoolMember, PoolNodeState, StoreOpenError};
+pub use nearfield_pool::store::{
+    PoolMember, PoolNodeCensus, PoolNodeState, PoolRepair, PoolRepairError, StoreOpenError,
+};
 pub use nearfield_radix::{
     Combine, EngineOptions, Entry, MemoryUse, RadixCounters, RadixPinGuard, ValueRef,
 };
@@ -98,7 +102,7 @@ pub use placement::Pim;
 pub use placement::TieredPlacement;
 pub use placement::{AnyPlacement, Local, MapPlacement};
 #[cfg(feature = "pool")]
-pub use placement::{PoolNodeContent, PoolNodeStatus, PoolPlacement, PoolUse};
+pub use placement::{PoolNodeContent, PoolNodeStatus, PoolNodeUse, PoolPlacement, PoolUse};
 pub use read_result::MapReadResult;
 pub use typed::{TypedMap, TypedRange};
 

@@ -28,6 +28,10 @@ pub enum PoolError {
     /// The compute node cannot take part in reclaiming memory.
     #[error(transparent)]
     Epochs(EpochError),
+    /// The locks of the index have no leases, so that a dead client's change cannot be told from a
+    /// living one's.
+    #[error("an index whose locks have no leases cannot be repaired")]
+    Leaseless,
     /// The session took so long that other nodes take its compute node for dead: begin another.
     #[error("the session expired before its end")]
     Session,
@@ -56,7 +60,8 @@ pub enum PoolError {
     /// A memory node does not belong to the others.
     #[error(
         "memory {node} does not belong to this pool: {found}. Name the nodes with which the \
-         pool was created, in the same order; if one has lost its memory, restart all of them"
+         pool was created, in the same order; if one has lost its memory, end it and repair the \
+         pool without it, or restart all of them"
     )]
     Stranger {
         /// The node.

@@ -7,6 +7,8 @@ mod filtered {
     pub mod beside;
     mod rack;
 }
+#[path = "all/repairs/scenario.rs"]
+mod scenario;
 #[path = "all/trees/mod.rs"]
 mod trees;
 
@@ -23,6 +25,7 @@ use nearfield_pool::chime::ChimeOptions;
 use nearfield_pool::layout::PoolIndexShape;
 #[cfg(target_os = "linux")]
 use nearfield_pool::store::{PoolStore, StoreOptions};
+use scenario::{RepairPlan, run_after_death};
 use std::io::Write;
 use std::time::Instant;
 use trees::{SmallTrees, chime, nearfield};
@@ -143,6 +146,37 @@ fn rests_of_long_keys_are_missed() {
     Check::leave_out(None);
     assert_eq!(found, Some(b"1".to_vec()));
     assert_eq!(absent(), None);
+}
+
+/// A leaf that leads to a lost one is left as it is.
+#[test]
+fn siblings_that_are_lost_are_missed_by_repairs() {
+    let plan = RepairPlan {
+        options: nearfield(),
+        delivery: Delivery::Torn,
+        dying: 0.0,
+    };
+    Check::leave_out(Some(Check::LostSiblings));
+    let found = (0..SEEDS).find_map(|seed| Some((seed, scenario::run(seed, &plan).err()?)));
+    Check::leave_out(None);
+    let (seed, failure) = found.expect("a repair misses the former siblings");
+    assert!(scenario::run(seed, &plan).is_ok(), "seed {seed}: {failure}");
+}
+
+/// A division that a dead client has recorded is left to the next client that takes the lock.
+#[test]
+fn locks_that_are_held_are_missed_by_repairs() {
+    let deliveries = [Delivery::Torn, Delivery::TornWords];
+    let mut plans = (0..400).flat_map(|verb| deliveries.map(|delivery| (verb, delivery)));
+    Check::leave_out(Some(Check::HeldLocks));
+    let found = plans.find_map(|(verb, delivery)| {
+        let failure = run_after_death(verb, nearfield(), delivery).err()?;
+        Some((verb, delivery, failure))
+    });
+    Check::leave_out(None);
+    let (verb, delivery, failure) = found.expect("a repair misses the recorded division");
+    let again = run_after_death(verb, nearfield(), delivery);
+    assert!(again.is_ok(), "verb {verb}, {delivery:?}: {failure}");
 }
 
 /// Programs that read leaves do not check that these were unchanged meanwhile.

@@ -7,6 +7,8 @@ mod attack;
 mod memory_node;
 #[cfg(target_os = "linux")]
 mod memory_taken;
+#[cfg(target_os = "linux")]
+mod node_kills;
 mod nodes;
 mod offload;
 #[cfg(target_os = "linux")]

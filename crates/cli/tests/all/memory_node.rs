@@ -3,14 +3,17 @@
 #![cfg(target_os = "linux")]
 
 use crate::process::{CliTestProcess, NEARFIELD};
+use nearfield::PoolPlacement;
 use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric::transport::ucx::{UcxEndpoint, UcxError};
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
+use nearfield_server::keyspace::Home;
 use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_testkit::polling::block_on;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn memory_node(listen: &str, size: &str) -> Command {
     let mut command = Command::new(NEARFIELD);
@@ -137,6 +140,92 @@ fn the_status_of_a_pool_shows_each_node() {
     assert_eq!(lines[1][..3], ["5", &lost, "lost:"]);
     assert!(text.contains("does not exist"), "{text}");
     child.end("-INT");
+}
+
+/// Starts a node of 64 MiB, and waits until it is ready.
+fn start_part(name: &str, number: u16) -> CliTestProcess {
+    let (number, listen) = (number.to_string(), format!("shm:{name}"));
+    let arguments = ["--number", &number, "--listen", &listen, "--size", "64mb"];
+    let mut node = CliTestProcess::start(&[&["memory-node"], &arguments[..]].concat());
+    node.line("is ready");
+    node
+}
+
+/// A node is killed, and started again without its memory, while a process has the pool open.
+#[test]
+fn a_pool_is_repaired_without_a_node_that_is_gone() {
+    let name = |part: &str| format!("test-{}-{part}", std::process::id());
+    let names = [name("first"), name("second")];
+    let list = names.each_ref().map(|name| format!("shm:{name}")).join(",");
+    let mut first = start_part(&names[0], 0);
+    let mut second = start_part(&names[1], 1);
+    let placement: PoolPlacement = list.parse().expect("a list");
+    let map = Home::pool_map(placement.clone(), 64, None).expect("a map");
+    let keys: Vec<String> = (0..5000).map(|number| format!("key{number:05}")).collect();
+    let value = |number: usize| vec![7_u8; number % 100];
+    for (number, key) in keys.iter().enumerate() {
+        let inserted = map.insert(key.as_bytes(), &value(number));
+        assert_eq!(inserted, Ok(None));
+    }
+    let run = |command: &str, words: &[&str]| {
+        let output = Command::new(NEARFIELD)
+            .args(["pool", command, "--pool", &list])
+            .args(words)
+            .output()
+            .expect("the program");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        (
+            output.status.success(),
+            text(output.stdout) + &text(output.stderr),
+        )
+    };
+    let (is_whole, text) = run("status", &["--keys"]);
+    assert!(is_whole, "{text}");
+    let of_keys = text.split_whitespace().zip(text.split_whitespace().skip(1));
+    let counts = of_keys.filter(|(_, word)| *word == "keys");
+    let counts: Vec<usize> = counts
+        .map(|(count, _)| count.parse().expect("a count"))
+        .collect();
+    assert_eq!(
+        (counts.len(), counts.iter().sum::<usize>()),
+        (2, keys.len()),
+        "{text}"
+    );
+    second.kill();
+    let is_ok = |key: &String| map.get(key.as_bytes()).is_ok();
+    let began = Instant::now();
+    // Until the death is noticed its memory can be read.
+    while keys.iter().all(is_ok) {
+        assert!(began.elapsed() < Duration::from_secs(60), "no key fails");
+    }
+    let kept: Vec<bool> = keys.iter().map(is_ok).collect();
+    let count = kept.iter().filter(|&&kept| kept).count();
+    assert!(count > 0 && count < keys.len(), "{count}");
+
+    let (is_done, text) = run("repair", &["--lost", "0"]);
+    assert!(!is_done && text.contains("node 0 is served"), "{text}");
+    let mut second = start_part(&names[1], 1);
+    let (is_done, text) = run("repair", &["--lost", "1", "--forget"]);
+    assert!(is_done && text.contains("leaves were replaced"), "{text}");
+    assert!(text.contains("and 0 are left"), "{text}");
+    let (is_whole, text) = run("status", &[]);
+    assert!(is_whole && text.contains("excluded by a repair"), "{text}");
+
+    let began = Instant::now();
+    while !keys.iter().all(is_ok) {
+        assert!(began.elapsed() < Duration::from_secs(60), "keys still fail");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let opened = Home::pool_map(placement, 64, None).expect("a map");
+    for ((number, key), kept) in keys.iter().enumerate().zip(&kept) {
+        let expected = kept.then(|| value(number));
+        assert_eq!(map.get(key.as_bytes()), Ok(expected.clone()));
+        assert_eq!(opened.get(key.as_bytes()), Ok(expected));
+        assert!(opened.put(key.as_bytes(), &value(number)).is_ok());
+    }
+    assert_eq!(map.len(), Ok(keys.len()));
+    first.end("-INT");
+    second.end("-INT");
 }
 
 #[test]

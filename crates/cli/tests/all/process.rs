@@ -58,6 +58,12 @@ impl CliTestProcess {
         rest
     }
 
+    /// Kills the process, which cleans nothing up.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it lives");
+        self.child.wait().expect("it ends");
+    }
+
     /// Ends the process as Ctrl-C does.
     pub fn interrupt(&mut self) {
         signal(self.id(), "-INT");

@@ -292,7 +292,17 @@ impl Locker {
     ) -> Result<Option<LeasedLock>, FabricError> {
         // Read before the post, as in `wait`.
         let until = endpoint.now() + self.lease / 2;
-        let swap = FabricVerb::compare_swap(at, found, word);
+        debug_assert!(
+            found & word & HELD_BIT != 0,
+            "both words are of a held lock"
+        );
+        // All swaps of locks are masked, which distinguishes them from those of other words
+        // (`mirror`). The bit that is left out is set before and after.
+        let swap = MaskedSwap {
+            swap_mask: !HELD_BIT,
+            ..MaskedSwap::whole(found, word)
+        };
+        let swap = FabricVerb::Swap { at, swap, found: 0 };
         let mut verbs: Vec<FabricVerb<'_>> = first.into_iter().chain([swap]).collect();
         if !endpoint.post_by(deadline, &mut verbs).await? {
             return Ok(None);

@@ -520,6 +520,21 @@ fn dropped_posts_and_calls_keep_nothing() {
 }
 
 #[test]
+fn a_new_client_sees_how_much_of_a_node_is_allocated() {
+    let Some(node) = node(NODE) else { return };
+    let allocated = |endpoint: &UcxEndpoint| {
+        let memory = endpoint.memory_of(NODE).expect("a node");
+        assert_eq!(memory.bytes, SIZE);
+        memory.allocated_bytes
+    };
+    let first = connect(&node.address);
+    assert_eq!(allocated(&first), Some(0));
+    block_on(first.allocate(NODE, 1000)).expect("room");
+    assert_eq!(allocated(&connect(&node.address)), Some(1024));
+    assert_eq!(allocated(&first), Some(0), "it was connected before");
+}
+
+#[test]
 fn what_a_killed_client_has_written_and_allocated_stays() {
     let Some(node) = node(NODE) else { return };
     let client = RoleProcess::start(ROLES, "allocate and park", &node.address, 0);

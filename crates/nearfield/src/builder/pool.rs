@@ -131,6 +131,21 @@ impl<F: MapForm> PoolBuilder<F> {
         self
     }
 
+    /// Sets the number of memory nodes that have each byte, 1 by default or 2
+    /// ([`PoolPlacement::with_replicas`]).
+    ///
+    /// ```
+    /// use nearfield::{PoolPlacement, WordMap};
+    ///
+    /// let pool = PoolPlacement::shm(["left", "right"]);
+    /// let counts = WordMap::builder().pool(pool).replicas(2);
+    /// # drop(counts);
+    /// ```
+    pub fn replicas(mut self, replicas: usize) -> Self {
+        self.pool = self.pool.with_replicas(replicas);
+        self
+    }
+
     /// Makes filtered ranges and aggregates run as programs at the memory nodes, which must have
     /// been started with `--offload`. `tenant` must have the right to read the map's memory.
     /// `switch` is the address of the switch, or of the only memory node. Maps of byte strings

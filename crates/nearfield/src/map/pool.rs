@@ -4,7 +4,9 @@ use super::OrderedMap;
 use crate::form::MapForm;
 use crate::placement::{PoolPlacement, PoolUse};
 use nearfield_core::OperationError;
+use nearfield_fabric::NodeId;
 use nearfield_pool::chime::LeafReads;
+use nearfield_pool::store::{PoolNodeCensus, PoolRepair, PoolRepairError};
 
 impl<F: MapForm> OrderedMap<F, PoolPlacement> {
     /// Sets the value of a key, present or not, without returning the old one. This is cheaper than
@@ -34,17 +36,63 @@ impl<F: MapForm> OrderedMap<F, PoolPlacement> {
     }
 
     /// Returns the use of the pool by this process: the state of each memory node, as operations
-    /// have found it, and the memory of its cache. No round trip.
+    /// have found it, the verbs that were posted to it, and the cache. No round trip.
     ///
     /// ```no_run
     /// use nearfield::{PoolPlacement, WordMap};
     ///
     /// let map = WordMap::builder().pool(PoolPlacement::shm(["left", "right"])).build()?;
-    /// assert!(map.pool_use().nodes.iter().all(|node| node.is_served));
+    /// assert!(map.pool_use().nodes.iter().all(|node| node.state.is_served));
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn pool_use(&self) -> PoolUse {
         self.index.pool_use()
+    }
+
+    /// Counts the leaves, keys and long values on each memory node; exact if no client writes.
+    /// Reads all leaves that can be reached.
+    ///
+    /// # Errors
+    /// `Unreachable`.
+    ///
+    /// ```no_run
+    /// use nearfield::{PoolPlacement, WordMap};
+    ///
+    /// let map = WordMap::builder().pool(PoolPlacement::shm(["left", "right"])).build()?;
+    /// for part in map.pool_census()? {
+    ///     println!("{}: {} keys", part.node, part.keys);
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pool_census(&self) -> Result<Vec<PoolNodeCensus>, OperationError> {
+        self.index.census()
+    }
+
+    /// Excludes the memory nodes `lost`, which must be gone for all clients, and puts empty leaves
+    /// on other nodes in the places of theirs: the keys there are absent then, instead of failing.
+    /// Other clients may work meanwhile, and notice the repair within a second or two. Counts the
+    /// keys on other nodes whose long values are lost; if `forgets`, removes these. Another call
+    /// continues a repair that has failed.
+    ///
+    /// A node that was excluded is not used again, whether it is started again or comes back with
+    /// its memory. Its place in the list of nodes stays taken. The first node of a pool cannot be
+    /// excluded.
+    ///
+    /// # Errors
+    /// `Connect`; `Served` if a node is served and has its memory, `Foreign` if it is no part of
+    /// the pool, and `Away` if another node cannot be reached; `Pool` if a node fails meanwhile.
+    ///
+    /// ```no_run
+    /// use nearfield::{NodeId, PoolPlacement, WordMap};
+    ///
+    /// let pool = PoolPlacement::shm(["left", "right"]).without_empty_nodes();
+    /// let map = WordMap::builder().pool(pool).build()?;
+    /// let repaired = map.repair(&[NodeId(1)], true)?;
+    /// println!("{} leaves are empty", repaired.leaves);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn repair(&self, lost: &[NodeId], forgets: bool) -> Result<PoolRepair, PoolRepairError> {
+        self.index.repair(lost, forgets)
     }
 
     /// Returns the numbers of leaves that ranges of this process have read: in this process, and by

@@ -4,13 +4,14 @@
 use crate::ranges::Model;
 use nearfield::{
     Batch, ComparisonResult, MapForm, OperationError, OrderedIndex, OrderedMap, PointResult,
-    PoolMember, PoolNodeContent, PoolPlacement, ScanDirection, UpdateOutcome, Words,
+    PoolMember, PoolNodeContent, PoolNodeUse, PoolPlacement, ScanDirection, UpdateOutcome, Words,
 };
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_testkit::keys::{self, SampleForm};
 use nearfield_testkit::model;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// A map that was opened twice, as by two processes, on nodes of its own. They are called in turn,
 /// so that each has to notice the other's changes to nodes in its cache.
@@ -213,6 +214,173 @@ fn a_map_opens_while_a_node_is_lost() {
             .contains("the first node of a pool must be served"),
         "{error}"
     );
+}
+
+/// With two replicas a map goes on without a node of a pair, and no acknowledged write is lost. The
+/// node may come back empty.
+#[test]
+fn a_map_with_two_replicas_outlives_a_node() {
+    const KEYS: u64 = 2000;
+    for lost in 0..4 {
+        let mut nodes = ShmNodes::serve(4, 64 << 20).expect("nodes");
+        let names = nodes.names().to_vec();
+        let open = || {
+            let pool = PoolPlacement::shm(&names);
+            let map = OrderedMap::<Words>::builder().pool(pool).replicas(2);
+            map.build().expect("a map")
+        };
+        // The change that meets the loss may fail with an unknown outcome.
+        let put = |map: &OrderedMap<Words, PoolPlacement>, key: u64, value: u64| {
+            let began = Instant::now();
+            while let Err(error) = map.put(key, value) {
+                assert!(began.elapsed() < Duration::from_secs(30), "{error}");
+            }
+        };
+        let map = open();
+        for key in 0..KEYS {
+            put(&map, key, key);
+        }
+        nodes.end(lost);
+        for key in 0..KEYS / 2 {
+            put(&map, key, key + 1);
+        }
+        let check = |map: &OrderedMap<Words, PoolPlacement>| {
+            for key in 0..KEYS {
+                let value = key + u64::from(key < KEYS / 2);
+                assert_eq!(map.get(key), Ok(Some(value)), "without node {lost}");
+            }
+        };
+        check(&map);
+        check(&open());
+        nodes.serve_again(lost).expect("a node");
+        check(&map);
+        let by_another_thread =
+            std::thread::scope(|scope| scope.spawn(|| check(&map)).join().is_ok());
+        assert!(by_another_thread, "without node {lost}");
+        let statuses = PoolPlacement::shm(&names).statuses().expect("a list");
+        let alone = statuses.iter().filter(|status| status.serves_alone);
+        let alone: Vec<u16> = alone.map(|status| status.number.0).collect();
+        assert_eq!(alone, [lost ^ 1], "the other node of the pair");
+        let uses = map.pool_use().nodes;
+        let served = uses
+            .iter()
+            .map(|node| (node.state.node.0, node.state.is_served));
+        let expected = (0..4).map(|number| (number, number != lost));
+        assert!(served.eq(expected), "without node {lost}: {uses:?}");
+        for node in &uses {
+            let is_lost = node.state.node.0 == lost;
+            assert_eq!(node.traffic.lost_posts > 0, is_lost, "{node:?}");
+            assert!(
+                node.traffic.writes > 0 && node.traffic.calls > 0,
+                "{node:?}"
+            );
+        }
+        let later = open();
+        check(&later);
+        assert_eq!(later.len(), Ok(KEYS as usize));
+    }
+}
+
+/// Returns the reads, the writes and the atomics at each node.
+fn verbs(map: &OrderedMap<Words, PoolPlacement>) -> Vec<[u64; 3]> {
+    let of = |node: PoolNodeUse| {
+        [
+            node.traffic.reads,
+            node.traffic.writes,
+            node.traffic.atomics,
+        ]
+    };
+    map.pool_use().nodes.into_iter().map(of).collect()
+}
+
+/// Returns by how many verbs at each node an operation raises the counts. Some of its runs may
+/// renew an epoch, too, so the least of several counts.
+fn rise(map: &OrderedMap<Words, PoolPlacement>, operation: impl Fn()) -> Vec<[u64; 3]> {
+    let mut least = vec![[u64::MAX; 3]; verbs(map).len()];
+    for _ in 0..20 {
+        let before = verbs(map);
+        operation();
+        for ((least, before), after) in least.iter_mut().zip(before).zip(verbs(map)) {
+            *least = [0, 1, 2].map(|kind| least[kind].min(after[kind] - before[kind]));
+        }
+    }
+    least
+}
+
+#[test]
+fn the_verbs_of_an_operation_count_at_the_node_of_its_key() {
+    const KEYS: u64 = 5000;
+    let mut nodes = ShmNodes::serve(2, 64 << 20).expect("nodes");
+    let pool = PoolPlacement::shm(nodes.names());
+    let map = OrderedMap::<Words>::builder().pool(pool).build();
+    let map = map.expect("a map");
+    for key in 0..KEYS {
+        map.put(key, key).expect("the nodes are served");
+    }
+    let get_all = || {
+        for key in 0..KEYS {
+            assert_eq!(map.get(key), Ok(Some(key)));
+        }
+    };
+    // The first rounds find the cached nodes that were divided since.
+    (0..3).for_each(|_| get_all());
+    let mut of_nodes = [0; 2];
+    for key in (0..KEYS).step_by(100) {
+        let gets = rise(&map, || assert_eq!(map.get(key), Ok(Some(key))));
+        let node = usize::from(gets[0][0] == 0);
+        of_nodes[node] += 1;
+        // A counter, one part of a leaf or two, and the counter again.
+        assert!((3..=4).contains(&gets[node][0]), "{gets:?}");
+        assert_eq!((gets[node][1], gets[node][2]), (0, 0), "{gets:?}");
+        assert_eq!(gets[1 - node], [0; 3], "{gets:?}");
+        let puts = rise(&map, || map.put(key, key).expect("the nodes are served"));
+        assert!(puts[node][1] > 0 && puts[node][2] > 0, "{puts:?}");
+        assert_eq!(puts[1 - node], [0; 3], "{puts:?}");
+    }
+    assert!(of_nodes.iter().all(|&keys| keys > 5), "{of_nodes:?}");
+    // A thread that has ended stays in the sums.
+    let (before, lookups) = (verbs(&map), map.pool_use().cache_lookups);
+    std::thread::scope(|scope| {
+        scope.spawn(get_all);
+    });
+    let after = verbs(&map);
+    let reads = (after[0][0] + after[1][0]) - (before[0][0] + before[1][0]);
+    assert!((3 * KEYS..6 * KEYS).contains(&reads), "{reads}");
+    let hits = map.pool_use().cache_lookups.hits - lookups.hits;
+    assert!((KEYS..KEYS + KEYS / 10).contains(&hits), "{hits}");
+    nodes.end(1);
+    let lost = (0..KEYS).filter(|&key| map.get(key).is_err()).count() as u64;
+    let uses = map.pool_use().nodes;
+    assert!(uses[1].traffic.lost_posts >= lost && lost > 0, "{uses:?}");
+    assert_eq!(uses[0].traffic.lost_posts, 0, "{uses:?}");
+    assert_eq!(
+        (uses[0].state.is_served, uses[1].state.is_served),
+        (true, false)
+    );
+}
+
+#[test]
+fn replicas_need_pairs_of_nodes() {
+    let nodes = ShmNodes::serve(3, 64 << 20).expect("nodes");
+    let refused = |replicas| {
+        let pool = PoolPlacement::shm(nodes.names());
+        let map = OrderedMap::<Words>::builder().pool(pool).replicas(replicas);
+        map.build().expect_err("no pairs").to_string()
+    };
+    assert_eq!(
+        refused(2),
+        "two replicas need pairs of memory nodes, and there are 3 nodes"
+    );
+    assert_eq!(refused(3), "a pool has one or two replicas");
+    // All users of a pool have the same number of replicas.
+    let open = |replicas| {
+        let pool = PoolPlacement::shm(&nodes.names()[..2]);
+        let map = OrderedMap::<Words>::builder().pool(pool);
+        map.replicas(replicas).build()
+    };
+    let _map = open(2).expect("a map");
+    let error = open(1).expect_err("another number of replicas");
+    assert!(error.to_string().contains("of 1"), "{error}");
 }
 
 /// The addresses in the cache of a map are those of one pool.

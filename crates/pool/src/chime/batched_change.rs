@@ -184,7 +184,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     }
 
     /// Takes the lock of a leaf and reads all of it, in one round trip or two.
-    async fn lock_whole(
+    pub(super) async fn lock_whole(
         &self,
         address: GlobalAddress,
     ) -> Result<(ChimeNodeLock<'_>, PoolLeaf), PoolError> {
@@ -199,7 +199,11 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         let mut leaf = PoolLeaf::new(self.tree.leaves);
         // If the former word is unknown the holder has died, and the bytes were read before its
         // change was completed.
-        if lock.before.is_none() || !buffers.take_in(&whole, &mut leaf) {
+        let is_torn = lock.before.is_some() && !buffers.take_in(&whole, &mut leaf);
+        if is_torn {
+            self.note_torn(address);
+        }
+        if is_torn || lock.before.is_none() {
             leaf = self.read_leaf(address, &whole).await?;
         }
         Ok((lock, leaf))

@@ -159,6 +159,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         if batch.aims.is_empty() {
             return Ok(());
         }
+        // The other keys are looked up again when they are searched one by one.
+        self.note_hits(batch.aims.len());
         for aim in &batch.aims {
             // A model charges each lookup; keys with a guess are charged when they are searched.
             if aim.uses_hotspots {
@@ -271,9 +273,11 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             // Versions are not needed if there is a counter.
             let (before, behind) = counts.split_at(COUNTER_BYTES);
             if !is_still(before, behind) {
+                self.note_torn(aim.leaf);
                 return Got::Nothing;
             }
         } else if !neighborhood.is_consistent(&self.tree.leaves, wire) {
+            self.note_torn(aim.leaf);
             return Got::Nothing;
         }
         let at = values.len();
@@ -340,7 +344,10 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                 Err(Got::Absent)
             }
             NeighborhoodLookup::Absent => Err(Got::Missed(aim.leaf, leaf.entry_versions(aim.home))),
-            NeighborhoodLookup::Moved => Err(Got::Nothing),
+            NeighborhoodLookup::Moved => {
+                self.note_torn(aim.leaf);
+                Err(Got::Nothing)
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::canary::Check;
 use crate::error::PoolError;
 use crate::hopscotch::{self, NeighborhoodLookup};
 use crate::layout::{LeafSlotRange, LockWord, PoolLeaf};
-use nearfield_fabric::{ClientProcessorWork, Endpoint, GlobalAddress, LINE_BYTES};
+use nearfield_fabric::{ClientProcessorWork, Endpoint, FabricError, GlobalAddress, LINE_BYTES};
 
 /// The new state of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -362,6 +362,14 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             way = locked.way;
             match place {
                 LeafRelativePosition::Right(sibling) => way.leaf = sibling,
+                // The leaf to the right is lost, and its parent may lead to another one already:
+                // there is no better route before a repair has made this leaf lead there, too.
+                LeafRelativePosition::HereOrRight(sibling)
+                    if way.kept.is_none() && !self.tree.endpoint.is_reachable(sibling.node()) =>
+                {
+                    let node = sibling.node();
+                    return Err(PoolError::Fabric(FabricError::NodeLost { node }));
+                }
                 LeafRelativePosition::HereOrRight(_) if way.kept.is_none() => {
                     // The client that has divided the leaf updates its parent.
                     self.tree.endpoint.sleep(BACK_OFF).await;
@@ -477,6 +485,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         };
         let mut leaf = PoolLeaf::new(self.tree.leaves);
         if !buffers.take_in(&segments, &mut leaf) {
+            self.note_torn(way.leaf);
             self.read_more(way.leaf, &segments, buffers, &mut leaf)
                 .await?;
         }

@@ -134,7 +134,7 @@ impl ChimeHeaderAddress {
         let table = address(endpoint, self.at.plus(EPOCHS_AT)).await?;
         let options = epochs::EpochOptions {
             // An operation may have to wait for several locks of dead clients, each for a lease.
-            lease: lease * LOCK_LEASES,
+            lease: self.session_lease(lease),
             retired_bytes,
             ring_entries: RING_ENTRIES,
             ..epochs::EpochOptions::default()
@@ -170,6 +170,12 @@ impl ChimeHeaderAddress {
         let (number, options) = (claim.numbers().start, options(geometry));
         let redo = redo::Redo::open(endpoint, &directories, number, lease, &options).await?;
         Ok(Owner::new(redo, claim))
+    }
+
+    /// Returns the time after which a silent compute node counts as dead, and its sessions are not
+    /// valid any more, if locks have this lease.
+    pub fn session_lease(&self, lease: Duration) -> Duration {
+        lease * LOCK_LEASES
     }
 
     /// Returns the lease of a claim to a number, if locks have this lease.

@@ -114,6 +114,9 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             leased: Some(leased),
             turn: None,
         };
+        if lock.before.is_none() {
+            self.align(&lock, node).await?;
+        }
         // The record is repeated already. A step that its note names is not part of it, and must be
         // made before others see the lock free.
         let key_bytes = self.tree.leaves.geometry().shape().key_bytes;
@@ -125,6 +128,20 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             Box::pin(self.resume(node.address, note, &lock)).await?;
         }
         Ok(lock)
+    }
+
+    /// Makes the replicas of a node equal, of which a dead client may have changed one. `lock` is
+    /// that of the node or of its parent. If it is late, nothing can be written under it.
+    pub(super) async fn align(
+        &self,
+        lock: &ChimeNodeLock<'_>,
+        node: NodeAt,
+    ) -> Result<(), PoolError> {
+        let until = self.until(lock).unwrap_or(Duration::MAX);
+        let ranges = [(node.address, node.bytes())];
+        let endpoint = &self.tree.endpoint;
+        endpoint.align_replicas(until, node.lock(), &ranges).await?;
+        Ok(())
     }
 
     /// Takes a lock like [`lock`](ChimeSession::lock), after earlier clients of the compute node.

@@ -383,6 +383,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         if Some(u64::from_le_bytes(found)) != forward(address) {
             return Ok(());
         }
+        // The merger may have changed one replica of the child only.
+        self.align(lock, child).await?;
         // The former word is lost, so the word of a leaf is made from its content.
         let free = if child.is_leaf {
             let whole = self.tree.leaves.whole();

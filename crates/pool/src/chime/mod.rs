@@ -15,8 +15,10 @@
 //!   `batched_change` changes many keys of a leaf under one lock. `split` divides full nodes,
 //!   `merge` joins nearly empty ones. `load` fills a new tree with sorted entries. `scan` and
 //!   `scan_back` read ranges; `filtered_scan` reads ranges through a filter, with programs at the
-//!   memory nodes.
+//!   memory nodes. `repair` replaces the leaves of lost memory nodes, and `census` reads all leaves
+//!   by memory node.
 //! - [`ChimeOptions`] selects the techniques.
+//! - `counts` counts lookups in the cache, and reads that were repeated.
 //! - `session` restricts the addresses that an operation may follow while memory is freed.
 //! - If locks have leases, a dead client blocks no other: the next client that takes its lock
 //!   finishes its change (`lock`, `recovery_step`, `recover`).
@@ -24,7 +26,9 @@
 mod batched_change;
 mod batched_get;
 mod cached_node;
+mod census;
 mod change;
+mod counts;
 mod filtered_scan;
 mod header;
 mod leaf_lock_word;
@@ -38,6 +42,7 @@ mod overwrite_hints;
 mod owner;
 mod recover;
 mod recovery_step;
+mod repair;
 mod root;
 mod route;
 mod scan;
@@ -55,6 +60,7 @@ use batched_get::BatchedGet;
 use change::Intent;
 use header::ChimeHeaderAddress;
 use leaf_lock_word::LeafLockWord;
+use nearfield_fabric::count::ClientCounters;
 use nearfield_fabric::recovery::lease::BackOff;
 use nearfield_fabric::{Endpoint, FabricArena, GlobalAddress, LINE_BYTES, NodeId, WORD_BYTES};
 use owner::Owner;
@@ -65,8 +71,10 @@ use std::time::Duration;
 
 pub use cached_node::CachedNode;
 pub use change::KeyChangeDecision;
+pub use counts::{CacheLookups, NodeRetries};
 pub use filtered_scan::LeafReads;
 pub use options::{ChimeComputeNode, ChimeLockKind, ChimeOptions, Speculation};
+pub use repair::LostLeafRepair;
 pub use session::ChimeSession;
 
 /// One client's view of a tree. Its tasks share it.
@@ -93,6 +101,7 @@ pub struct ChimeTree<E> {
     has_counters: bool,
     /// Programs for scans with a filter.
     programs: LeafPrograms,
+    counters: ClientCounters,
 }
 
 /// The size of a client's chunks of a node's memory, in bytes.
@@ -209,6 +218,7 @@ impl<E: Endpoint> ChimeTree<E> {
             header,
             lease,
             back_off: node.options.backs_off.then(|| BackOff::new(BACK_OFF_MAX)),
+            counters: node.client_counters(nodes),
             node,
         })
     }
@@ -276,8 +286,9 @@ impl<E: Endpoint> ChimeTree<E> {
     }
 
     /// Forgets all cached nodes of the compute node. After the loss of a memory node, a leaf there
-    /// may have been merged with one elsewhere, where a cached parent does not lead.
-    pub(crate) fn forget_routes(&self) {
+    /// may have been merged with one elsewhere, where a cached parent does not lead, or may have
+    /// been [replaced](ChimeTree::replace_lost_leaves).
+    pub fn forget_routes(&self) {
         self.node.cache.clear();
     }
 

@@ -14,7 +14,7 @@ use super::lock::{ChimeLockWrites, ChimeNodeLock, Write};
 use super::session::ChimeSession;
 use crate::canary::Check;
 use crate::error::PoolError;
-use crate::layout::{InternalNode, NodeSegments, PoolLeaf};
+use crate::layout::{InternalNode, NodeSegments, PoolLeaf, PoolLeafLayout};
 use nearfield_fabric::recovery::lease::{HELD_BIT, Target};
 use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress, LINE_BYTES, WORD_BYTES};
 
@@ -27,6 +27,14 @@ pub(super) struct NodeAt {
 }
 
 impl NodeAt {
+    pub fn of_leaf(leaves: &PoolLeafLayout, address: GlobalAddress) -> NodeAt {
+        NodeAt {
+            address,
+            lock_offset: leaves.lock_offset() as u64,
+            is_leaf: true,
+        }
+    }
+
     pub fn lock(&self) -> GlobalAddress {
         self.address.plus(self.lock_offset)
     }
@@ -109,11 +117,7 @@ impl Buffers {
 
 impl<E: Endpoint> ChimeSession<'_, E> {
     pub(super) fn leaf_at(&self, address: GlobalAddress) -> NodeAt {
-        NodeAt {
-            address,
-            lock_offset: self.tree.leaves.lock_offset() as u64,
-            is_leaf: true,
-        }
+        NodeAt::of_leaf(&self.tree.leaves, address)
     }
 
     pub(super) fn internal_at(&self, address: GlobalAddress) -> NodeAt {
@@ -173,6 +177,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             if buffers.take_in(segments, into) {
                 return Ok(());
             }
+            self.note_torn(address);
             // A writer that has died leaves a leaf torn until some client takes its lock.
             if patience.has_ended(&self.tree.endpoint) {
                 self.wait_again(&mut patience, address)?;
@@ -193,6 +198,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             if let Some(node) = self.decode_internal(&buffers) {
                 return Ok(node);
             }
+            self.note_torn(address);
             // As for a leaf: only a taken lock repairs the node.
             if patience.has_ended(&self.tree.endpoint) {
                 self.wait_again(&mut patience, address)?;
@@ -222,10 +228,11 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             let lock = self.lock(node, &mut buffers.targets()).await?;
             // If the former word is unknown the holder has died, and the bytes were read before its
             // change was completed.
-            if lock.before.is_some()
-                && let Some(node) = self.decode_internal(&buffers)
-            {
-                return Ok((lock, node));
+            if lock.before.is_some() {
+                if let Some(node) = self.decode_internal(&buffers) {
+                    return Ok((lock, node));
+                }
+                self.note_torn(address);
             }
             let node = self.read_internal(address).await?;
             return Ok((lock, node));

@@ -8,9 +8,10 @@ use crate::cache::IndexCache;
 use crate::coordination::{ClientCoordination, HAND_OVERS, LocalLocks};
 use crate::error::PoolError;
 use crate::layout::{Arrangement, Geometry, InternalLayout, PoolIndexShape, PoolLeafLayout};
+use nearfield_fabric::count::CounterLedger;
 use nearfield_fabric::recovery::epochs::Epochs;
 use nearfield_hotness::{Hotspots, LinkGate, SpeculationGate};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Number of bytes of a cached node besides its own, at most: its place among others, and those of
@@ -208,6 +209,8 @@ pub struct ChimeComputeNode {
     pub(super) delegation: ClientCoordination,
     pub(super) leaf_locks: Option<LocalLocks<u64>>,
     pub(super) leaf_counters: LeafCounters,
+    /// The counters of its clients.
+    pub(super) counters: Arc<CounterLedger>,
 }
 
 impl ChimeComputeNode {
@@ -253,6 +256,7 @@ impl ChimeComputeNode {
             leaf_locks: options.hand_overs.map(LocalLocks::new),
             delegation: ClientCoordination::new(options.delegates_reads, options.combines_writes),
             leaf_counters: LeafCounters::default(),
+            counters: Arc::default(),
         })
     }
 

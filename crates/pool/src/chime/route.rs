@@ -51,10 +51,14 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         key: &[u8],
     ) -> Result<Result<(Arc<CachedNode>, bool), ChimeLeafRoute>, PoolError> {
         if let Some(kept) = self.seek_at(key, 2) {
+            self.note_hits(1);
             return Ok(Ok((kept, true)));
         }
         Ok(match self.find_node(key, 2).await? {
-            LevelSearchResult::Node(parent) => Ok((parent, false)),
+            LevelSearchResult::Node(parent) => {
+                self.note_miss();
+                Ok((parent, false))
+            }
             LevelSearchResult::Below(root) => Err(ChimeLeafRoute {
                 leaf: root.address,
                 sibling: GlobalAddress::NULL,
@@ -91,6 +95,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                 // key cannot be left again, because siblings lead only to the right.
                 let is_left = node.low_fence() <= key;
                 if !node.is_valid() || node.level() != at || !is_left {
+                    self.note_stale(address);
                     if let Some(stale) = kept {
                         self.tree.node.cache.invalidate(&stale);
                     }
@@ -98,6 +103,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                 }
                 if !node.covers(key) {
                     // The node was divided since its parent was read; keys do not move to the left.
+                    self.note_stale(address);
                     if let Some(stale) = kept.take() {
                         self.tree.node.cache.invalidate(&stale);
                     }
@@ -121,6 +127,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
 
     /// Drops the cached parent that led to a leaf that does not match it.
     pub(super) fn forget(&self, way: &ChimeLeafRoute) {
+        self.note_stale(way.leaf);
         if let Some(stale) = &way.kept {
             self.tree.node.cache.invalidate(stale);
         }

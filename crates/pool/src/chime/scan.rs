@@ -183,6 +183,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             if hopscotch::is_settled(&leaf) {
                 return Ok(leaf);
             }
+            self.note_torn(address);
             if patience.has_ended(&self.tree.endpoint) {
                 self.wait_again(&mut patience, address)?;
                 self.repair_leaf(address).await?;
@@ -212,6 +213,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         for (way, buffers) in ways.iter().zip(&buffers) {
             let mut leaf = PoolLeaf::new(self.tree.leaves);
             if !buffers.take_in(&whole, &mut leaf) || !hopscotch::is_settled(&leaf) {
+                self.note_torn(way.leaf);
                 // Counted there: leaves are counted once, however often they are read.
                 leaf = self.read_settled(way.leaf).await?;
                 again += 1;

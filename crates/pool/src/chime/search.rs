@@ -174,6 +174,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                                 return Ok(Some(found(leaf.value(slot))));
                             }
                             NeighborhoodLookup::Moved => {
+                                self.note_torn(way.leaf);
                                 absent_at = None;
                                 if patience.has_ended(&self.tree.endpoint) {
                                     // The client that moved it has died meanwhile.

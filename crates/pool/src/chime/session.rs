@@ -65,6 +65,8 @@ impl<E: Endpoint> ChimeTree<E> {
         loop {
             let session = self.session().await?;
             let result = operation(&session).await;
+            // A lock whose release was put off would keep others waiting until the next operation.
+            self.endpoint.flush().await?;
             // A change was made while the guard was safe. To make it again would undo the writes of
             // others that came after it.
             if session.changed.get() {

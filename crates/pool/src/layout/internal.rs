@@ -252,6 +252,12 @@ impl InternalNode {
         self.read_address(self.layout.entry(index).end - ADDRESS_BYTES)
     }
 
+    /// Returns all children, from left to right.
+    pub fn child_addresses(&self) -> impl Iterator<Item = GlobalAddress> + '_ {
+        let rest = (0..self.count()).map(|index| self.child(index));
+        std::iter::once(self.leftmost()).chain(rest)
+    }
+
     /// Returns the child of a key that is not left or right of the node.
     ///
     /// ```
@@ -316,6 +322,21 @@ impl InternalNode {
         let index = partition(count, |index| self.separator(index) < separator);
         let is_it = index < count && self.separator(index) == separator;
         (is_it && self.child(index) == child).then_some(index)
+    }
+
+    /// Replaces the child at a position, from 0 on. The write is not counted.
+    ///
+    /// # Panics
+    /// If there is no such child.
+    pub fn replace_child(&mut self, position: usize, child: GlobalAddress) {
+        let start = match position.checked_sub(1) {
+            None => LEFTMOST,
+            Some(index) => {
+                assert!(index < self.count(), "the child exists");
+                self.layout.entry(index).end - ADDRESS_BYTES
+            }
+        };
+        self.write_address(start, child);
     }
 
     /// Removes an entry. The write is not counted.

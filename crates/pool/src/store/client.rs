@@ -22,7 +22,7 @@ const INLINE_SLOT_BYTES: usize = 32;
 /// Number of entries that a scan asks a tree for: initially, and at most, because it grows each
 /// time.
 const PIECE_MIN: usize = 64;
-const PIECE_MAX: usize = 4096;
+pub(super) const PIECE_MAX: usize = 4096;
 
 /// The client of one thread.
 #[derive(Debug)]
@@ -156,6 +156,12 @@ impl<E: Endpoint> PoolStoreClient<E> {
             | PoolError::Undetermined(
                 FabricError::NodeLost { node } | FabricError::NoSuchNode { node },
             ) => {
+                // The other node of a pair serves, and the endpoint uses it. A new client would
+                // reach no further nodes, and connecting may take seconds.
+                if self.tree.endpoint().is_reachable(*node) {
+                    self.health.note_interruption(*node);
+                    return;
+                }
                 self.has_lost_node.set(true);
                 if self.health.note_loss(*node) {
                     self.tree.forget_routes();
@@ -309,7 +315,8 @@ impl<E: Endpoint> PoolStoreClient<E> {
         }
     }
 
-    async fn piece(
+    /// Reads the entries of a piece of a range, as slots. They may be behind the range.
+    pub async fn piece(
         &self,
         range: &SlotRange,
         wanted: usize,
@@ -428,7 +435,7 @@ impl<E: Endpoint> PoolStoreClient<E> {
 
 /// Returns the rest of a range behind the entries of a piece of it. Drops entries outside of the
 /// range. Returns `None` if nothing is left.
-fn behind(
+pub(super) fn behind(
     range: SlotRange,
     found: &mut Vec<Entry>,
     wanted: usize,

@@ -1,5 +1,6 @@
 //! The state of memory nodes, as operations find it.
 
+use crate::chime::NodeRetries;
 use nearfield_fabric::{Endpoint, NodeId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,8 +13,15 @@ pub struct PoolNodeState {
     pub node: NodeId,
     /// True unless the node was lost when it was last accessed.
     pub is_served: bool,
+    /// True if a repair has excluded the node, as far as this process has noticed.
+    pub is_excluded: bool,
     /// The number of operations that failed because it was lost.
     pub failures: u64,
+    /// The number of reads there that met a concurrent write, and were repeated.
+    pub torn_reads: u64,
+    /// The number of routes to leaves and inner nodes there that were outdated, so that another one
+    /// was searched.
+    pub stale_routes: u64,
 }
 
 /// The states of a store's nodes, which all its clients share.
@@ -24,6 +32,7 @@ pub(super) struct NodeHealth(Vec<NodeHealthEntry>);
 struct NodeHealthEntry {
     node: NodeId,
     is_lost: AtomicBool,
+    is_excluded: AtomicBool,
     failures: AtomicU64,
 }
 
@@ -32,6 +41,7 @@ impl NodeHealth {
         let entry = |&node: &NodeId| NodeHealthEntry {
             node,
             is_lost: AtomicBool::new(false),
+            is_excluded: AtomicBool::new(false),
             failures: AtomicU64::new(0),
         };
         Arc::new(NodeHealth(nodes.iter().map(entry).collect()))
@@ -55,22 +65,54 @@ impl NodeHealth {
         }
     }
 
+    /// Notes which nodes repairs have excluded. A node stays excluded.
+    pub fn note_excluded(&self, is_excluded: impl Fn(NodeId) -> bool) {
+        for entry in self.0.iter().filter(|entry| is_excluded(entry.node)) {
+            entry.is_excluded.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns true if one of the nodes that are meant is lost.
+    pub fn has_lost(&self, is_meant: impl Fn(NodeId) -> bool) -> bool {
+        let mut lost = self.0.iter();
+        lost.any(|entry| entry.is_lost.load(Ordering::Relaxed) && is_meant(entry.node))
+    }
+
+    fn entry(&self, node: NodeId) -> Option<&NodeHealthEntry> {
+        self.0.iter().find(|entry| entry.node == node)
+    }
+
+    /// Notes that an operation failed because one node of a pair was lost, whose number this is.
+    pub fn note_interruption(&self, node: NodeId) {
+        if let Some(entry) = self.entry(node) {
+            entry.failures.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// Notes that an operation failed because a node is lost. Returns true if that is news.
     pub fn note_loss(&self, node: NodeId) -> bool {
-        let Some(entry) = self.0.iter().find(|entry| entry.node == node) else {
+        let Some(entry) = self.entry(node) else {
             return false;
         };
         entry.failures.fetch_add(1, Ordering::Relaxed);
         !entry.is_lost.swap(true, Ordering::Relaxed)
     }
 
-    pub fn states(&self) -> Vec<PoolNodeState> {
-        let state = |entry: &NodeHealthEntry| PoolNodeState {
+    /// Returns the state of each node, with the repeated reads that `retries` returns.
+    pub fn states(
+        &self,
+        retries: impl FnOnce(&[NodeId]) -> Vec<NodeRetries>,
+    ) -> Vec<PoolNodeState> {
+        let nodes: Vec<NodeId> = self.0.iter().map(|entry| entry.node).collect();
+        let state = |(entry, of_node): (&NodeHealthEntry, NodeRetries)| PoolNodeState {
             node: entry.node,
             is_served: !entry.is_lost.load(Ordering::Relaxed),
+            is_excluded: entry.is_excluded.load(Ordering::Relaxed),
             failures: entry.failures.load(Ordering::Relaxed),
+            torn_reads: of_node.torn_reads,
+            stale_routes: of_node.stale_routes,
         };
-        self.0.iter().map(state).collect()
+        self.0.iter().zip(retries(&nodes)).map(state).collect()
     }
 }
 
@@ -81,8 +123,9 @@ mod tests {
     #[test]
     fn a_loss_is_news_until_the_node_returns() {
         let health = NodeHealth::new(&[NodeId(0), NodeId(7)]);
+        let states = || health.states(|nodes| vec![NodeRetries::default(); nodes.len()]);
         let lost = || {
-            let states = health.states().into_iter().filter(|state| !state.is_served);
+            let states = states().into_iter().filter(|state| !state.is_served);
             states
                 .map(|state| (state.node.0, state.failures))
                 .collect::<Vec<_>>()
@@ -91,9 +134,15 @@ mod tests {
         assert!(health.note_loss(NodeId(7)) && !health.note_loss(NodeId(7)));
         assert!(!health.note_loss(NodeId(3)), "no node of the store");
         assert_eq!(lost(), [(7, 2)]);
+        assert!(health.has_lost(|node| node.0 == 7) && !health.has_lost(|node| node.0 != 7));
         health.note_return();
         assert!(lost().is_empty());
         assert!(health.note_loss(NodeId(7)));
         assert_eq!(lost(), [(7, 3)]);
+        health.note_excluded(|node| node.0 == 7);
+        health.note_excluded(|_| false);
+        let states = states().into_iter();
+        let excluded: Vec<bool> = states.map(|state| state.is_excluded).collect();
+        assert_eq!(excluded, [false, true]);
     }
 }

@@ -7,14 +7,18 @@
 //! - `batch` executes a batch by its plan ([`nearfield_core::plan`]): operations on different keys
 //!   are in flight at the same time, up to [`StoreOptions::in_flight`], and the operations on one
 //!   key are executed as one. `change` makes the changes of all keys of a leaf under one lock.
+//! - `census` counts keys and values by memory node.
+//! - `repair` replaces the parts of nodes that are lost for good; `excluded` has these nodes.
 //! - `filtered` reads ranges with a filter, and aggregates, by programs at the memory nodes if
 //!   these can be reached (`way`).
 //! - Each thread has a client of its own, created at its first operation; all share the cache.
 
 mod batch;
 mod blocks;
+mod census;
 mod change;
 mod client;
+mod excluded;
 mod filtered;
 mod form;
 mod health;
@@ -23,15 +27,19 @@ mod long_keys;
 mod long_scan;
 mod opening;
 mod put;
+mod repair;
 mod returns;
 mod way;
 
-use crate::chime::{ChimeComputeNode, ChimeLockKind, ChimeOptions};
+use crate::chime::{CacheLookups, ChimeComputeNode, ChimeLockKind, ChimeOptions};
 use crate::error::PoolError;
 use crate::executor::block_on;
 use crate::layout::PoolIndexShape;
 use blocks::{BlockMemory, ValueBlockAllocator};
+pub use census::PoolNodeCensus;
 use client::PoolStoreClient;
+use excluded::ExcludedNodes;
+pub use excluded::excluded_nodes;
 pub use filtered::{Entries, FilteredStoreRange};
 use form::Codec;
 pub use form::PoolEntryForm;
@@ -39,13 +47,15 @@ use health::NodeHealth;
 pub use health::PoolNodeState;
 use nearfield_core::{Batch, OperationError, OrderedIndex};
 use nearfield_fabric::{Endpoint, NodeId};
-pub use opening::{PoolMember, empty_nodes, pool_member};
+pub use opening::{PoolMember, empty_nodes, pool_member, serves_alone};
+pub use repair::{PoolRepair, PoolRepairError};
 use returns::NodeReturnSearch;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use way::ProgramConnection;
@@ -157,6 +167,8 @@ pub struct PoolStore<F, E> {
     /// Time when the first node could not be reached last, and the reason.
     refused: Mutex<Option<(Instant, String)>>,
     search: Arc<NodeReturnSearch>,
+    /// The number of repairs of the pool that clients have noticed.
+    repairs: Arc<AtomicU64>,
     health: Arc<NodeHealth>,
     /// The function that connects to programs at the memory nodes, if there are any.
     programs: Arc<OnceLock<Box<way::Connect>>>,
@@ -207,6 +219,7 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
         let tree = opening::create_or_open(endpoint, &nodes, Arc::clone(&node), key_form);
         let tree = block_on(tree)?;
         let identity = block_on(opening::identity(tree.endpoint(), first))?;
+        let excluded = block_on(ExcludedNodes::read(tree.endpoint(), first))?;
         let blocks = if F::IS_WORDS {
             None
         } else {
@@ -215,6 +228,7 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
         };
         let health = NodeHealth::new(&nodes);
         health.note_connection(tree.endpoint());
+        health.note_excluded(|node| excluded.contains(node));
         let store = PoolStore {
             connect: Arc::new(connect),
             nodes,
@@ -226,6 +240,7 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
             blocks,
             refused: Mutex::default(),
             search: Arc::default(),
+            repairs: Arc::new(AtomicU64::new(excluded.repairs())),
             health,
             programs: Arc::default(),
             form: PhantomData,
@@ -250,10 +265,15 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
         self.node.cache_bytes()
     }
 
+    /// Returns the lookups of parents of leaves in the cache of this process.
+    pub fn cache_lookups(&self) -> CacheLookups {
+        self.node.cache_lookups()
+    }
+
     /// Returns the state of each node, as operations of this process have found it, in the order of
     /// their numbers. No round trip.
     pub fn node_states(&self) -> Vec<PoolNodeState> {
-        self.health.states()
+        self.health.states(|nodes| self.node.retries(nodes))
     }
 
     /// Returns the bytes of long values that this process has replaced or removed, and that are not
@@ -332,11 +352,23 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
         }
         let (connect, nodes) = (Arc::clone(&self.connect), self.nodes.clone());
         let (identity, health) = (self.identity, Arc::clone(&self.health));
+        let repairs = Arc::clone(&self.repairs);
         self.search.begin(move || {
             let Ok(endpoint) = connect() else {
                 return false;
             };
-            let are_back = block_on(opening::reaches_all(&endpoint, &nodes, identity));
+            let reached = block_on(opening::reaches_others(&endpoint, &nodes, identity));
+            let Some(excluded) = reached else {
+                return false;
+            };
+            health.note_excluded(|node| excluded.contains(node));
+            let is_repaired =
+                repairs.swap(excluded.repairs(), Ordering::Relaxed) != excluded.repairs();
+            // New clients would not find a node that was excluded either. Without a repair since,
+            // or the return of another node, they would meet the same loss.
+            let are_back = excluded.is_empty()
+                || is_repaired
+                || health.has_lost(|node| !excluded.contains(node));
             if are_back {
                 health.note_return();
             }

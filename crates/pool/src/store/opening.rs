@@ -5,10 +5,11 @@
 //! no client follows an address into it.
 
 use super::blocks::BlockMemory;
+use super::excluded::ExcludedNodes;
 use crate::chime::{ChimeComputeNode, ChimeTree};
 use crate::error::PoolError;
 use crate::executor::block_on;
-use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, NodeId};
+use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, NodeId, mirror};
 use rand::RngExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -136,17 +137,32 @@ pub fn pool_member(
     }))
 }
 
+/// Returns true if the other node of the pair to which a node belongs is lost. The endpoint is one
+/// of single nodes.
+///
+/// # Errors
+/// The errors of the node.
+pub fn serves_alone(endpoint: &impl Endpoint, node: NodeId) -> Result<bool, PoolError> {
+    Ok(block_on(mirror::is_alone(endpoint, node))?)
+}
+
 /// Checks that all nodes that can be reached belong to one pool, in this order: to the pool of this
-/// identity, if one is given. The first one must be reachable.
+/// identity, if one is given. None of them may have been excluded. The first one must be reachable.
 async fn check_membership(
     endpoint: &impl Endpoint,
     nodes: &[NodeId],
     mut identity: Option<u64>,
 ) -> Result<(), PoolError> {
+    let first = nodes.first().copied().unwrap_or_default();
+    let excluded = ExcludedNodes::read(endpoint, first).await?;
     for (position, &node) in nodes.iter().enumerate() {
         // The keys of a lost node fail, and no others.
         if position > 0 && !endpoint.is_reachable(node) {
             continue;
+        }
+        if excluded.contains(node) {
+            let found = "a repair has excluded it".to_owned();
+            return Err(PoolError::Stranger { node, found });
         }
         let found = PoolMembershipRecord::read(endpoint, node).await?;
         // Otherwise the first node decides to which pool the others must belong.
@@ -168,11 +184,21 @@ async fn check_membership(
     Ok(())
 }
 
-/// Returns true if all nodes of a pool can be reached and have kept their memory.
-pub(super) async fn reaches_all(endpoint: &impl Endpoint, nodes: &[NodeId], identity: u64) -> bool {
-    let are_reachable = nodes.iter().all(|&node| endpoint.is_reachable(node));
-    let identity = Some(identity);
-    are_reachable && check_membership(endpoint, nodes, identity).await.is_ok()
+/// Returns the nodes of a pool that were excluded, if all others can be reached and have kept their
+/// memory.
+pub(super) async fn reaches_others(
+    endpoint: &impl Endpoint,
+    nodes: &[NodeId],
+    identity: u64,
+) -> Option<ExcludedNodes> {
+    let first = nodes.first().copied().unwrap_or_default();
+    let excluded = ExcludedNodes::read(endpoint, first).await.ok()?;
+    let is_there = |&node: &NodeId| endpoint.is_reachable(node) || excluded.contains(node);
+    if !nodes.iter().all(is_there) {
+        return None;
+    }
+    let checked = check_membership(endpoint, nodes, Some(identity)).await;
+    checked.is_ok().then_some(excluded)
 }
 
 /// Returns the nodes that belong to no pool, although the pool of the first node exists: nodes that

@@ -6,11 +6,15 @@
 mod batched_changes;
 mod coordination;
 mod costs;
+mod counts;
 mod damaged;
 mod filtered;
+mod interrupted;
 mod load;
 mod long_keys;
+mod mirrored;
 mod model;
+mod repairs;
 mod shared_compute_node;
 mod simulated;
 mod sizes;

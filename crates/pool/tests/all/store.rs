@@ -12,7 +12,9 @@ use nearfield_fabric::{
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_pool::PoolError;
 use nearfield_pool::chime;
-use nearfield_pool::store::{PoolEntryForm, PoolStore, StoreOpenError, StoreOptions};
+use nearfield_pool::store::{
+    PoolEntryForm, PoolRepairError, PoolStore, StoreOpenError, StoreOptions,
+};
 use nearfield_testkit::concurrent::{self, ConcurrentTestConfig};
 use nearfield_testkit::model;
 use nearfield_testkit::stop::AtEnd;
@@ -321,6 +323,101 @@ fn a_lost_node_is_told() {
         other.expect("no panic"),
         Err(OperationError::Unreachable { .. })
     ));
+}
+
+/// Half of the leaves are on each node. A long value may be elsewhere than its key.
+#[test]
+fn a_census_finds_the_keys_and_values_of_each_node() {
+    let mut nodes = served(2, 64 << 20);
+    let store: PoolStore<ByteStrings, _> = open(&nodes, &options(1, 16)).expect("a store");
+    for number in 0..2000 {
+        let inserted = store.insert(format!("key{number:04}").as_bytes(), &value_of(number));
+        assert_eq!(inserted, Ok(None));
+    }
+    let [first, second] = store.census().expect("a census")[..] else {
+        panic!("there are two nodes");
+    };
+    assert_eq!((first.node, second.node), (NodeId(0), NodeId(1)));
+    assert_eq!(first.keys + second.keys, 2000);
+    assert_eq!(first.long_values + second.long_values, 1000);
+    assert_eq!(first.long_value_bytes + second.long_value_bytes, 100_000);
+    for part in [first, second] {
+        assert!(part.keys > 300 && part.long_values > 100, "{part:?}");
+        assert!(part.leaves > 30 && part.leaves < part.keys, "{part:?}");
+        let each = part.leaf_bytes / part.leaves as u64;
+        assert!((512..8192).contains(&each), "{part:?}");
+    }
+    nodes.end(1);
+    let [left, lost] = store.census().expect("a census")[..] else {
+        panic!("there are two nodes");
+    };
+    assert_eq!((left.leaves, left.keys), (first.leaves, first.keys));
+    assert_eq!((lost.leaves, lost.keys), (second.leaves, 0));
+    let long_values = left.long_values + lost.long_values;
+    assert!(long_values > 0 && long_values < 1000, "{left:?}, {lost:?}");
+}
+
+/// Once a lost node is excluded, all keys can be read and written again, also by processes that
+/// have met the loss, or have cached the way to the lost leaves.
+#[test]
+fn a_repair_makes_keys_absent_that_failed() {
+    let mut nodes = served(2, 64 << 20);
+    let open = || open::<ByteStrings>(&nodes, &options(1, 16)).expect("a store");
+    let [store, early, late] = [open(), open(), open()];
+    let keys: Vec<String> = (0..2000).map(|number| format!("key{number:04}")).collect();
+    for (number, key) in keys.iter().enumerate() {
+        let inserted = store.insert(key.as_bytes(), &value_of(number));
+        assert_eq!(inserted, Ok(None));
+    }
+    for key in &keys {
+        assert!(late.get(key.as_bytes()).is_ok());
+    }
+    nodes.end(1);
+    let found: Vec<_> = keys.iter().map(|key| early.get(key.as_bytes())).collect();
+    let kept = found.iter().filter(|found| found.is_ok()).count();
+    assert!(kept > 300 && kept < 1700, "{kept}");
+
+    let (first, lost) = (NodeId(0), NodeId(1));
+    let refused = [
+        (vec![], PoolRepairError::Away { node: lost }),
+        (vec![first, lost], PoolRepairError::Served { node: first }),
+        (
+            vec![NodeId(7)],
+            PoolRepairError::Foreign { node: NodeId(7) },
+        ),
+    ];
+    for (named, error) in refused {
+        assert_eq!(store.repair(&named, true), Err(error));
+    }
+    let repaired = store.repair(&[lost], false).expect("a repair");
+    assert!(repaired.leaves > 30 && repaired.links > 0, "{repaired:?}");
+    assert!(repaired.lost_values > 100, "{repaired:?}");
+    assert_eq!(repaired.forgotten, 0);
+    let forgetting = store.repair(&[lost], true).expect("a repair");
+    assert_eq!((forgetting.leaves, forgetting.links), (0, 0));
+    assert_eq!(forgetting.lost_values, repaired.lost_values);
+    assert_eq!(forgetting.forgotten, repaired.lost_values);
+
+    for store in [&store, &early, &late] {
+        let began = Instant::now();
+        // Only processes that have met the loss look for a repair, each second.
+        while keys.iter().any(|key| store.get(key.as_bytes()).is_err()) {
+            assert!(began.elapsed() < Duration::from_secs(30), "keys still fail");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        for (key, found) in keys.iter().zip(&found) {
+            let expected = found.as_ref().ok().cloned().flatten();
+            assert_eq!(store.get(key.as_bytes()), Ok(expected));
+        }
+        assert_eq!(store.count(), Ok(kept));
+    }
+    for (number, key) in keys.iter().enumerate() {
+        assert_eq!(store.put(key.as_bytes(), &value_of(number)), Ok(()));
+    }
+    for (number, key) in keys.iter().enumerate() {
+        assert_eq!(early.get(key.as_bytes()), Ok(Some(value_of(number))));
+    }
+    assert_eq!(late.count(), Ok(keys.len()));
 }
 
 /// Returns a value that is stored beside its key if `number` is even, else elsewhere.

@@ -28,8 +28,9 @@ use nearfield_pool::{PoolError, PoolIndexClient};
 use nearfield_testkit::polling::block_on;
 use nodes::{AllNodesEndpoint, RunMemoryNodes};
 use run::{NODE, ProcessRunParameters, time};
+use std::io::Write;
 use std::sync::RwLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Lease in milliseconds, if the system knows which posts have begun.
 const LEASE: u64 = 100;
@@ -51,8 +52,15 @@ fn process_in_a_role() {
         run.nodes.serve(&run.name, numbers[0] as u16);
         return;
     }
-    let connected = run.nodes.connect(kind == "fill");
+    let connected = if run.is_mirrored && kind != "fill" {
+        run.nodes.connect_to_rest()
+    } else {
+        run.nodes.connect(kind == "fill")
+    };
     match connected.way {
+        AllNodesEndpoint::Shm(endpoint) if run.is_mirrored => {
+            play(kind, &numbers, &run, run.mirrored(endpoint), began);
+        }
         AllNodesEndpoint::Shm(endpoint) => play(kind, &numbers, &run, endpoint, began),
         AllNodesEndpoint::Ucx(endpoint) => play(kind, &numbers, &run, endpoint, began),
     }
@@ -82,8 +90,18 @@ fn play(
             journal.note(ProcessJournalEntry::Opened {
                 nanoseconds: began.elapsed().as_nanos() as u64,
             });
-            work::PoolWorkerProcess::new(number, incarnation, tree, run.stop(), journal, history)
-                .run();
+            let outlives = run.is_mirrored;
+            let stop = run.stop();
+            work::PoolWorkerProcess::new(
+                number,
+                incarnation,
+                tree,
+                stop,
+                journal,
+                history,
+                outlives,
+            )
+            .run();
         }
     }
 }
@@ -122,6 +140,57 @@ fn no_acknowledged_write_is_lost_when_processes_are_killed() {
 #[test]
 fn nor_while_nodes_are_divided_and_merged() {
     killed_and_restarted("small", true);
+}
+
+/// Returns the longest time of the next two seconds in which a process records no operation.
+fn longest_pause(crew: &PoolProcessGroup<'_>) -> Duration {
+    let began = Instant::now();
+    let mut noted = crew.noted();
+    let mut since = vec![began; noted.len()];
+    let mut longest = Duration::ZERO;
+    while began.elapsed() < Duration::from_secs(2) {
+        std::thread::sleep(Duration::from_millis(1));
+        for (process, length) in crew.noted().into_iter().enumerate() {
+            longest = longest.max(since[process].elapsed());
+            if length != noted[process] {
+                noted[process] = length;
+                since[process] = Instant::now();
+            }
+        }
+    }
+    longest
+}
+
+/// One of two nodes with the same content is killed while processes work, and are killed, too.
+#[test]
+fn no_acknowledged_write_is_lost_when_one_of_two_replicas_is_killed() {
+    let _machine = MACHINE.read();
+    for victim in [0, 1] {
+        let pair = |run: &str| RunMemoryNodes::Listed(format!("shm:{run}-0,shm:{run}-1"));
+        let run = ProcessRunParameters {
+            is_mirrored: true,
+            ..ProcessRunParameters::new(&format!("mirror{victim}"), pair, true, LEASE)
+        };
+        let mut crew = PoolProcessGroup::start(&run, None);
+        crew.go_on();
+        crew.kill_one();
+        crew.go_on();
+        crew.nodes.remove(victim).kill();
+        let paused = longest_pause(&crew);
+        // The test harness would capture `println`.
+        let _ = writeln!(
+            std::io::stderr(),
+            "without node {victim} processes paused for up to {paused:?}"
+        );
+        let end = Instant::now() + time();
+        while Instant::now() < end {
+            crew.go_on();
+            crew.kill_one();
+        }
+        crew.end();
+        drop(crew);
+        clean(&run);
+    }
 }
 
 #[test]

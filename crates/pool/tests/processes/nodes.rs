@@ -106,7 +106,7 @@ impl RunMemoryNodes {
         let patience = if may_wait { PATIENCE } else { Duration::ZERO };
         let began = Instant::now();
         loop {
-            let why = match self.try_connect() {
+            let why = match self.try_connect(false) {
                 Ok(connected) => return connected,
                 Err(why) => why,
             };
@@ -115,8 +115,13 @@ impl RunMemoryNodes {
         }
     }
 
+    /// Connects to the nodes that are left in shared memory.
+    pub fn connect_to_rest(&self) -> MemoryNodesConnection {
+        self.try_connect(true).expect("a node is left")
+    }
+
     /// Returns the connection, or the reason for which there is none yet.
-    fn try_connect(&self) -> Result<MemoryNodesConnection, String> {
+    fn try_connect(&self, accepts_losses: bool) -> Result<MemoryNodesConnection, String> {
         let membership = match self {
             RunMemoryNodes::Listed(list) => NodeMembership::of_list(list).expect("a list"),
             RunMemoryNodes::Registered { members, .. } => {
@@ -136,7 +141,12 @@ impl RunMemoryNodes {
             }
         }
         let way = if remote.is_empty() {
-            let endpoint = ShmEndpoint::attach(&shared).map_err(|error| error.to_string())?;
+            let attached = if accepts_losses {
+                ShmEndpoint::attach_reachable(&shared)
+            } else {
+                ShmEndpoint::attach(&shared)
+            };
+            let endpoint = attached.map_err(|error| error.to_string())?;
             AllNodesEndpoint::Shm(YieldingEndpoint(endpoint))
         } else {
             let endpoint = UcxEndpoint::connect(&remote).map_err(|error| error.to_string())?;

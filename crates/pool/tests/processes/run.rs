@@ -2,7 +2,8 @@
 
 use crate::journal::{self, ProcessHistory};
 use crate::nodes::RunMemoryNodes;
-use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
+use nearfield_fabric::mirror::{MirroredEndpoint, NodePair};
+use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId};
 use nearfield_pool::PoolError;
 use nearfield_pool::chime::{ChimeComputeNode, ChimeLockKind, ChimeOptions, ChimeTree};
 use nearfield_pool::layout::PoolIndexShape;
@@ -18,6 +19,7 @@ const ROLE: &str = "NEARFIELD_TEST_ROLE";
 const NAME: &str = "NEARFIELD_TEST_NAME";
 const FOLDER: &str = "NEARFIELD_TEST_FOLDER";
 const SMALL: &str = "NEARFIELD_TEST_SMALL";
+const MIRRORED: &str = "NEARFIELD_TEST_MIRRORED";
 const NODES: &str = "NEARFIELD_TEST_NODES";
 const LEASE_MS: &str = "NEARFIELD_LEASE_MS";
 
@@ -30,6 +32,8 @@ pub struct ProcessRunParameters {
     pub nodes: RunMemoryNodes,
     /// True for small leaves and nodes, so that they are divided and merged often.
     pub is_small: bool,
+    /// True if the two nodes have the same content, so that one may be lost.
+    pub is_mirrored: bool,
     pub lease: Duration,
 }
 
@@ -60,6 +64,7 @@ impl ProcessRunParameters {
             name,
             folder,
             is_small,
+            is_mirrored: false,
             lease: Duration::from_millis(number_of(LEASE_MS, lease)),
         }
     }
@@ -72,6 +77,7 @@ impl ProcessRunParameters {
             folder: std::env::var_os(FOLDER).expect("a folder").into(),
             nodes: std::env::var(NODES).expect("nodes").as_str().into(),
             is_small: number_of(SMALL, 0) != 0,
+            is_mirrored: number_of(MIRRORED, 0) != 0,
             lease: Duration::from_millis(number_of(LEASE_MS, 0)),
         };
         Some((role, run))
@@ -90,6 +96,7 @@ impl ProcessRunParameters {
             .env(FOLDER, &self.folder)
             .env(NODES, self.nodes.to_string())
             .env(SMALL, u64::from(self.is_small).to_string())
+            .env(MIRRORED, u64::from(self.is_mirrored).to_string())
             .env(LEASE_MS, self.lease.as_millis().to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -118,6 +125,28 @@ impl ProcessRunParameters {
             locks: ChimeLockKind::Leased(self.lease),
             ..ChimeOptions::nearfield()
         }
+    }
+
+    /// Returns an endpoint of the pair of nodes.
+    pub fn mirrored<E: Endpoint>(&self, endpoint: E) -> MirroredEndpoint<E> {
+        let pair = NodePair {
+            number: NODE,
+            primary: NODE,
+            backup: NodeId(1),
+        };
+        MirroredEndpoint::new(endpoint, &[pair], self.lease)
+    }
+
+    /// Returns true for the error of a change whose outcome is unknown although its node serves. On
+    /// a pair of nodes a client gets it if one of them is lost, or if the scheduler interrupts the
+    /// client for long in the middle of a change.
+    pub fn is_unknown(&self, error: &PoolError) -> bool {
+        let is_lost = |error: &FabricError| matches!(error, FabricError::NodeLost { .. });
+        self.is_mirrored
+            && match error {
+                PoolError::Fabric(error) | PoolError::Undetermined(error) => is_lost(error),
+                _ => false,
+            }
     }
 
     fn compute_node(&self) -> Arc<ChimeComputeNode> {

@@ -6,7 +6,7 @@ use crate::keys::{
     writer,
 };
 use crate::turns::block_on_all;
-use nearfield_fabric::Endpoint;
+use nearfield_fabric::{Endpoint, FabricError};
 use nearfield_pool::chime::ChimeTree;
 use nearfield_pool::{PoolError, PoolIndexClient};
 use rand::rngs::SmallRng;
@@ -50,6 +50,8 @@ pub struct PoolWorkerProcess<E> {
     latest: Cell<u64>,
     longest: Cell<Duration>,
     operations: Cell<u64>,
+    /// True if an operation that meets the loss of a node may fail, with an unknown outcome.
+    outlives_nodes: bool,
 }
 
 impl<E: Endpoint> PoolWorkerProcess<E> {
@@ -60,6 +62,7 @@ impl<E: Endpoint> PoolWorkerProcess<E> {
         stop: PathBuf,
         journal: Journal,
         history: ProcessHistory,
+        outlives_nodes: bool,
     ) -> PoolWorkerProcess<E> {
         PoolWorkerProcess {
             number,
@@ -73,6 +76,7 @@ impl<E: Endpoint> PoolWorkerProcess<E> {
             latest: Cell::new(1),
             longest: Cell::default(),
             operations: Cell::default(),
+            outlives_nodes,
         }
     }
 
@@ -91,9 +95,14 @@ impl<E: Endpoint> PoolWorkerProcess<E> {
             }
             for _ in 0..TURN {
                 let began = Instant::now();
-                self.operation(task, mix % MIXES.len(), random)
-                    .await
-                    .expect("the node lives");
+                let done = self.operation(task, mix % MIXES.len(), random).await;
+                match done {
+                    Err(
+                        PoolError::Fabric(FabricError::NodeLost { .. })
+                        | PoolError::Undetermined(FabricError::NodeLost { .. }),
+                    ) if self.outlives_nodes => {}
+                    done => done.expect("the node lives"),
+                }
                 let took = began.elapsed();
                 self.operations.set(self.operations.get() + 1);
                 if took > self.longest.get() {

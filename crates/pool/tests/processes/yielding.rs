@@ -23,6 +23,14 @@ async fn pass() {
     .await;
 }
 
+/// Returns the error of a verb. A node of the run that was lost before is not known here.
+fn lost(error: FabricError) -> FabricError {
+    match error {
+        FabricError::NoSuchNode { node } => FabricError::NodeLost { node },
+        error => error,
+    }
+}
+
 impl<E: Endpoint> Endpoint for YieldingEndpoint<E> {
     fn nodes(&self) -> Vec<NodeId> {
         self.0.nodes()
@@ -35,7 +43,7 @@ impl<E: Endpoint> Endpoint for YieldingEndpoint<E> {
     async fn post(&self, verbs: &mut [FabricVerb<'_>]) -> Result<(), FabricError> {
         let done = self.0.post(verbs).await;
         pass().await;
-        done
+        done.map_err(lost)
     }
 
     fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError> {
@@ -49,7 +57,7 @@ impl<E: Endpoint> Endpoint for YieldingEndpoint<E> {
     ) -> Result<bool, FabricError> {
         let done = self.0.post_by(deadline, verbs).await;
         pass().await;
-        done
+        done.map_err(lost)
     }
 
     fn write_unsignalled_by(
@@ -67,6 +75,10 @@ impl<E: Endpoint> Endpoint for YieldingEndpoint<E> {
 
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
         self.0.allocate(node, bytes).await
+    }
+
+    async fn allocate_at(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
+        self.0.allocate_at(address, bytes).await
     }
 
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {

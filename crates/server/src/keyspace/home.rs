@@ -47,6 +47,19 @@ impl Home {
         key_bytes_max: usize,
         key_slot_bytes: Option<usize>,
     ) -> Result<Home, StoreOpenError> {
+        let map = Home::pool_map(pool, key_bytes_max, key_slot_bytes)?;
+        Ok(Home::Pool(Arc::new(map.into())))
+    }
+
+    /// Opens the map in a pool that servers use, without a server.
+    ///
+    /// # Errors
+    /// As `PoolBuilder::build`.
+    pub fn pool_map(
+        pool: PoolPlacement,
+        key_bytes_max: usize,
+        key_slot_bytes: Option<usize>,
+    ) -> Result<OrderedMap<ByteStrings, PoolPlacement>, StoreOpenError> {
         let mut builder = OrderedMap::<ByteStrings>::builder()
             .pool(pool)
             .key_bytes_max(key_bytes_max.saturating_add(NOTE_BYTES))
@@ -54,7 +67,7 @@ impl Home {
         if let Some(bytes) = key_slot_bytes {
             builder = builder.key_slot_bytes(bytes.saturating_add(NOTE_BYTES));
         }
-        Ok(Home::Pool(Arc::new(builder.build()?.into())))
+        builder.build()
     }
 
     /// Returns the name of the placement, as `--placement` takes it.

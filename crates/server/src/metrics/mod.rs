@@ -7,7 +7,7 @@ pub use port::serve;
 use crate::info::tiers::TierFigures;
 use crate::keyspace::{Database, Databases};
 use crate::server::{ServerCore, SnapshotTask};
-use nearfield::{OperationError, PoolNodeState};
+use nearfield::{OperationError, PoolNodeUse};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -306,21 +306,70 @@ impl Metrics {
         let Some(pool) = server.keyspace.home.pool_use() else {
             return;
         };
-        let mut add = |name, help, of: fn(&PoolNodeState) -> MetricValue| {
-            let sample = |node: &PoolNodeState| (label("node", node.node.0), of(node));
+        let mut add = |name, help, of: fn(&PoolNodeUse) -> MetricValue| {
+            let sample = |node: &PoolNodeUse| (label("node", node.state.node.0), of(node));
             self.add_all(name, help, pool.nodes.iter().map(sample).collect());
         };
         let help = "1 unless a memory node of the pool was lost when it was last accessed";
         add("nearfield_pool_node_served", help, |node| {
-            MetricValue::Gauge(u64::from(node.is_served))
+            MetricValue::Gauge(u64::from(node.state.is_served))
+        });
+        let help = "1 if a repair of the pool has excluded the memory node";
+        add("nearfield_pool_node_excluded", help, |node| {
+            MetricValue::Gauge(u64::from(node.state.is_excluded))
         });
         let help = "Operations that failed because a memory node of the pool was lost";
         add("nearfield_pool_node_failures", help, |node| {
-            MetricValue::Count(node.failures)
+            MetricValue::Count(node.state.failures)
+        });
+        let help = "Reads that this server has posted to the memory node";
+        add("nearfield_pool_node_reads", help, |node| {
+            MetricValue::Count(node.traffic.reads)
+        });
+        let help = "Writes that this server has posted to the memory node";
+        add("nearfield_pool_node_writes", help, |node| {
+            MetricValue::Count(node.traffic.writes)
+        });
+        let help = "Swaps and additions that this server has posted to the memory node";
+        add("nearfield_pool_node_atomics", help, |node| {
+            MetricValue::Count(node.traffic.atomics)
+        });
+        let help = "Allocations and frees that this server has requested of the memory node";
+        add("nearfield_pool_node_calls", help, |node| {
+            MetricValue::Count(node.traffic.calls)
+        });
+        let help = "Bytes that this server has read from the memory node";
+        add("nearfield_pool_node_read_bytes", help, |node| {
+            MetricValue::Count(node.traffic.read_bytes)
+        });
+        let help = "Bytes that this server has written to the memory node";
+        add("nearfield_pool_node_written_bytes", help, |node| {
+            MetricValue::Count(node.traffic.written_bytes)
+        });
+        let help = "Tries to take a lock on the memory node that another client held";
+        add("nearfield_pool_node_held_locks", help, |node| {
+            MetricValue::Count(node.traffic.held_locks)
+        });
+        let help = "Reads of the memory node that met a concurrent write and were repeated";
+        add("nearfield_pool_node_torn_reads", help, |node| {
+            MetricValue::Count(node.state.torn_reads)
+        });
+        let help = "Outdated routes to leaves and inner nodes on the memory node";
+        add("nearfield_pool_node_stale_routes", help, |node| {
+            MetricValue::Count(node.state.stale_routes)
+        });
+        let help = "Posts and calls that failed because the memory node was lost";
+        add("nearfield_pool_node_lost_posts", help, |node| {
+            MetricValue::Count(node.traffic.lost_posts)
         });
         let help = "Bytes of inner nodes of the pool in the cache of this server";
         let bytes = pool.cache_bytes as u64;
         self.gauge("nearfield_pool_cache_bytes", help, bytes);
+        let lookups = pool.cache_lookups;
+        let help = "Lookups of parents of leaves that found them in the cache";
+        self.count("nearfield_pool_cache_hits", help, lookups.hits);
+        let help = "Lookups of parents of leaves that did not find them in the cache";
+        self.count("nearfield_pool_cache_misses", help, lookups.misses);
         let help = "Bytes of long values in the pool that this server has replaced, not free yet";
         self.gauge("nearfield_pool_retired_bytes", help, pool.retired_bytes);
     }

@@ -746,60 +746,6 @@ fn nodes_that_do_not_belong_together_are_refused() {
 }
 
 #[test]
-fn a_lost_node_is_shown_and_other_keys_are_served() {
-    const KEYS: usize = 1000;
-    let mut nodes = ShmNodes::serve(2, 64 << 20).unwrap();
-    let server = Nearfield::start(ServerOptions {
-        home: open(nodes.names()).unwrap(),
-        ..ServerOptions::default()
-    });
-    let mut connection = server.connect();
-    for number in 0..KEYS {
-        ask(&mut connection, &format!("SET k{number} v"));
-    }
-    let text = |connection: &mut TestkitConnection, line: &str| match ask(connection, line) {
-        RespReplyValue::Bulk(text) => String::from_utf8(text).unwrap(),
-        other => panic!("no text: {other}"),
-    };
-    let info = text(&mut connection, "INFO pool");
-    assert!(
-        info.contains("pool_nodes:2\r\npool_nodes_lost:0\r\n"),
-        "{info}"
-    );
-    nodes.end(1);
-    let (mut served, mut lost) = (0, 0);
-    for number in 0..KEYS {
-        match ask(&mut connection, &format!("GET k{number}")) {
-            RespReplyValue::Bulk(value) => {
-                assert_eq!(value, b"v");
-                served += 1;
-            }
-            reply => {
-                let error = error_of(&reply);
-                assert!(error.contains("memory node 1"), "{error}");
-                lost += 1;
-            }
-        }
-    }
-    assert!(served > KEYS / 5 && lost > KEYS / 5, "{served} {lost}");
-    let info = text(&mut connection, "INFO pool");
-    assert!(info.contains("pool_nodes_lost:1\r\n"), "{info}");
-    assert!(
-        info.contains("pool_node_0:state=served,failures=0\r\n"),
-        "{info}"
-    );
-    assert!(info.contains("pool_node_1:state=lost,failures="), "{info}");
-    let metrics = text(&mut connection, "METRICS");
-    for sample in [
-        "nearfield_pool_node_served{node=\"0\"} 1\n",
-        "nearfield_pool_node_served{node=\"1\"} 0\n",
-        "nearfield_pool_node_failures_total{node=\"0\"} 0\n",
-    ] {
-        assert!(metrics.contains(sample), "{metrics}");
-    }
-}
-
-#[test]
 fn damaged_memory_is_answered_by_errors_and_the_server_ends() {
     seeds::each(2, |seed| {
         let random = &mut SmallRng::seed_from_u64(seed);

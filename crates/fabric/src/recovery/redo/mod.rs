@@ -38,7 +38,8 @@
 //! # Costs
 //! A record has 26 bytes, 10 for each write, the written bytes and the note ([`record_bytes`]). It
 //! costs one more message, and no round trip if everything is on one node. A region has a line, and
-//! the slots. Taking over costs two more round trips: a word, and the region.
+//! the slots. Taking over costs two more round trips: a word, and the region. With replicas the
+//! region is read at both.
 
 mod record;
 #[cfg(test)]
@@ -207,11 +208,19 @@ impl RedoRegion {
         self.at.plus(LINE_BYTES + (number * self.slot_bytes) as u64)
     }
 
-    /// Reads all slots.
-    async fn read(&self, endpoint: &impl Endpoint) -> Result<Vec<u8>, FabricError> {
-        let mut bytes = vec![0; self.slots.len() * self.slot_bytes];
+    /// Reads all slots of each replica. The backup may have a record that the primary does not
+    /// have, or a later one of the same acquisition, so it comes first.
+    async fn read(&self, endpoint: &impl Endpoint) -> Result<Vec<Vec<u8>>, FabricError> {
+        let length = self.slots.len() * self.slot_bytes;
+        let mut replicas = Vec::new();
+        let mut bytes = vec![0; length];
+        if endpoint.read_backup(self.slot(0), &mut bytes).await? {
+            replicas.push(bytes);
+        }
+        let mut bytes = vec![0; length];
         endpoint.read(self.slot(0), &mut bytes).await?;
-        Ok(bytes)
+        replicas.push(bytes);
+        Ok(replicas)
     }
 
     async fn allocate(
@@ -256,15 +265,16 @@ impl Redo {
             let entry = entry(*directory, owner, options.owners)?;
             let region = match RedoRegion::of(read_word(endpoint, entry).await?, node) {
                 Some(mut region) => {
-                    let bytes = region.read(endpoint).await?;
-                    for (number, slot) in bytes.chunks(region.slot_bytes).enumerate() {
-                        // A lock that still names the acquisition of a record has not been taken
-                        // over, so its change may be unfinished.
-                        if let Some(record) = RedoRecord::decode(slot, node)
-                            && read_word(endpoint, record.lock).await? == record.word
-                        {
-                            let unfinished = RedoSlotUse::Unfinished(record.lock, record.word);
-                            region.slots[number] = unfinished;
+                    for replica in region.read(endpoint).await? {
+                        for (number, slot) in replica.chunks(region.slot_bytes).enumerate() {
+                            // A lock that still names the acquisition of a record has not been
+                            // taken over, so its change may be unfinished.
+                            if let Some(record) = RedoRecord::decode(slot, node)
+                                && is_named(endpoint, record.lock, record.word).await?
+                            {
+                                let unfinished = RedoSlotUse::Unfinished(record.lock, record.word);
+                                region.slots[number] = unfinished;
+                            }
                         }
                     }
                     region
@@ -434,8 +444,10 @@ impl Redo {
         let Some(region) = RedoRegion::of(read_word(endpoint, entry).await?, node) else {
             return Ok(None);
         };
-        let bytes = region.read(endpoint).await?;
-        let mut slots = bytes.chunks(region.slot_bytes);
+        let replicas = region.read(endpoint).await?;
+        let mut slots = replicas
+            .iter()
+            .flat_map(|bytes| bytes.chunks(region.slot_bytes));
         Ok(slots.find_map(|slot| (self.recorded)(slot, node, word)))
     }
 
@@ -463,7 +475,7 @@ impl Redo {
         let uses = self.regions.borrow()[region].slots.clone();
         for (number, usage) in uses.into_iter().enumerate() {
             if let RedoSlotUse::Unfinished(lock, word) = usage
-                && read_word(endpoint, lock).await? != word
+                && !is_named(endpoint, lock, word).await?
             {
                 let slot = &mut self.regions.borrow_mut()[region].slots[number];
                 if *slot == usage {
@@ -560,6 +572,18 @@ async fn read_word(endpoint: &impl Endpoint, at: GlobalAddress) -> Result<u64, F
     let mut word = [0; WORD_BYTES as usize];
     endpoint.read(at, &mut word).await?;
     Ok(u64::from_le_bytes(word))
+}
+
+/// Returns true if a lock has the word of an acquisition at any replica. If the backup alone has it,
+/// the client that took the lock over may die with the primary, and others need the record again.
+async fn is_named(
+    endpoint: &impl Endpoint,
+    lock: GlobalAddress,
+    word: u64,
+) -> Result<bool, FabricError> {
+    let mut found = [0; WORD_BYTES as usize];
+    let is_there = endpoint.read_backup(lock, &mut found).await?;
+    Ok(is_there && u64::from_le_bytes(found) == word || read_word(endpoint, lock).await? == word)
 }
 
 /// A slot that belongs to an acquisition. If it is dropped without a release, it is kept until the

@@ -42,11 +42,13 @@ mod word {
 
 const ALLOCATE: u64 = 1;
 const GIVE_BACK: u64 = 2;
+const ALLOCATE_AT: u64 = 3;
 
 /// A client's request.
 #[derive(Clone, Copy, Debug)]
 pub enum ShmRequest {
     Allocate { bytes: u64 },
+    AllocateAt { offset: u64, bytes: u64 },
     Free { offset: u64, bytes: u64 },
 }
 
@@ -76,6 +78,7 @@ impl<'h> ShmCall<'h> {
         let slot = header.slots.iter().find(claim)?;
         let (kind, offset, bytes) = match request {
             ShmRequest::Allocate { bytes } => (ALLOCATE, 0, bytes),
+            ShmRequest::AllocateAt { offset, bytes } => (ALLOCATE_AT, offset, bytes),
             ShmRequest::Free { offset, bytes } => (GIVE_BACK, offset, bytes),
         };
         // Only the owner of a claimed slot writes its words, and the node reads them once they are
@@ -193,14 +196,18 @@ impl ShmNodeCalls {
         let (offset, bytes) = (read(word::OFFSET), read(word::BYTES));
         // The client of the former call in this slot has taken its memory.
         self.given[number] = None;
-        if read(word::KIND) == ALLOCATE {
-            let offset = self.chunks.allocate(bytes)?;
-            self.given[number] = Some((offset, bytes));
-            Some(offset)
-        } else {
+        let kind = read(word::KIND);
+        if !allocates(kind) {
             // The words may be wrong: memory that is not allocated is not freed.
-            self.chunks.free(offset, bytes).then_some(0)
+            return self.chunks.free(offset, bytes).then_some(0);
         }
+        let offset = if kind == ALLOCATE {
+            self.chunks.allocate(bytes)?
+        } else {
+            self.chunks.allocate_at(offset, bytes).then_some(offset)?
+        };
+        self.given[number] = Some((offset, bytes));
+        Some(offset)
     }
 
     /// Handles a call whose client no longer waits, and frees the slot.
@@ -208,7 +215,7 @@ impl ShmNodeCalls {
         self.given[number] = None;
         // Memory that is given back must be freed in any case. No client would own memory that is
         // allocated.
-        if slot.words[word::KIND].load(Ordering::Relaxed) != ALLOCATE {
+        if !allocates(slot.words[word::KIND].load(Ordering::Relaxed)) {
             self.perform(number, slot);
         }
         slot.state.store(FREE, Ordering::Release);
@@ -221,6 +228,11 @@ impl ShmNodeCalls {
         }
         slot.state.store(FREE, Ordering::Release);
     }
+}
+
+/// Returns true for the calls that allocate memory.
+fn allocates(kind: u64) -> bool {
+    matches!(kind, ALLOCATE | ALLOCATE_AT)
 }
 
 fn change(slot: &ShmHeaderLine, from: u32, to: u32) -> bool {

@@ -376,6 +376,15 @@ impl Endpoint for ShmEndpoint {
         Ok(GlobalAddress::new(node, offset))
     }
 
+    async fn allocate_at(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
+        let (node, offset) = (address.node(), address.offset());
+        let given = self.call(node, ShmRequest::AllocateAt { offset, bytes });
+        let given = given.await?;
+        given
+            .map(drop)
+            .ok_or(FabricError::OutOfMemory { node, bytes })
+    }
+
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         let offset = address.offset();
         let freed = self.call(address.node(), ShmRequest::Free { offset, bytes });

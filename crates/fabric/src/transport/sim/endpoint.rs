@@ -189,6 +189,17 @@ impl Endpoint for SimEndpoint {
         }
     }
 
+    async fn allocate_at(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
+        self.state.borrow().node(address.node())?;
+        if self.instant {
+            let state = &mut *self.state.borrow_mut();
+            return state.node_mut(address.node())?.allocate_at(address, bytes);
+        }
+        let at = address;
+        let step = SimVerb::AllocateAt { at, bytes };
+        self.done(vec![step]).await.map(drop)
+    }
+
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         self.state.borrow().node(address.node())?;
         if self.instant {

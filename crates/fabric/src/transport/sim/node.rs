@@ -79,6 +79,16 @@ impl SimNode {
         Ok(GlobalAddress::new(node, offset))
     }
 
+    /// Allocates these bytes of this node.
+    pub fn allocate_at(&mut self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
+        let node = address.node();
+        if self.chunks.allocate_at(address.offset(), bytes) {
+            Ok(())
+        } else {
+            Err(FabricError::OutOfMemory { node, bytes })
+        }
+    }
+
     /// Frees memory of this node.
     pub fn free(&mut self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         if self.chunks.free(address.offset(), bytes) {

@@ -34,6 +34,11 @@ pub enum SimVerb {
         bytes: u64,
         at: GlobalAddress,
     },
+    /// A call to the node's processor: allocate these bytes.
+    AllocateAt {
+        at: GlobalAddress,
+        bytes: u64,
+    },
     /// A call to the node's processor: free.
     Free {
         at: GlobalAddress,
@@ -78,7 +83,10 @@ impl SimVerb {
         match *self {
             SimVerb::Read { from, .. } => from,
             SimVerb::Write { to, .. } => to,
-            SimVerb::Swap { at, .. } | SimVerb::Add { at, .. } | SimVerb::Free { at, .. } => at,
+            SimVerb::Swap { at, .. }
+            | SimVerb::Add { at, .. }
+            | SimVerb::AllocateAt { at, .. }
+            | SimVerb::Free { at, .. } => at,
             SimVerb::Allocate { node, .. } => GlobalAddress::new(node, 0),
         }
     }

@@ -45,12 +45,33 @@ impl<E: Endpoint> Endpoint for SkewedClockEndpoint<E> {
         self.endpoint.write_unsignalled(to, bytes)
     }
 
+    async fn flush(&self) -> Result<(), FabricError> {
+        self.endpoint.flush().await
+    }
+
     async fn settle(&self) -> Result<(), FabricError> {
         self.endpoint.settle().await
     }
 
+    async fn align_replicas(
+        &self,
+        deadline: Duration,
+        lock: GlobalAddress,
+        ranges: &[(GlobalAddress, u64)],
+    ) -> Result<bool, FabricError> {
+        self.endpoint.align_replicas(deadline, lock, ranges).await
+    }
+
+    async fn read_backup(&self, from: GlobalAddress, into: &mut [u8]) -> Result<bool, FabricError> {
+        self.endpoint.read_backup(from, into).await
+    }
+
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
         self.endpoint.allocate(node, bytes).await
+    }
+
+    async fn allocate_at(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
+        self.endpoint.allocate_at(address, bytes).await
     }
 
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {

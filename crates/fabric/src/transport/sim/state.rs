@@ -382,7 +382,9 @@ impl SimState {
             SimVerb::Swap { at, .. } | SimVerb::Add { at, .. } => {
                 (PortAccess::Atomic(at.offset()), 8, false)
             }
-            SimVerb::Allocate { .. } | SimVerb::Free { .. } => (PortAccess::Write, 32, true),
+            SimVerb::Allocate { .. } | SimVerb::AllocateAt { .. } | SimVerb::Free { .. } => {
+                (PortAccess::Write, 32, true)
+            }
         };
         let mut parts = found.parts(self.delivery.atomic_bytes());
         let arrival = self.now + self.network.round_trip.half();
@@ -470,6 +472,11 @@ impl SimState {
                     posted.error.get_or_insert(error);
                 }
             },
+            SimVerb::AllocateAt { at, bytes } => {
+                if let Err(error) = target.allocate_at(*at, *bytes) {
+                    posted.error.get_or_insert(error);
+                }
+            }
             SimVerb::Free { at, bytes } => {
                 if let Err(error) = target.free(*at, *bytes) {
                     posted.error.get_or_insert(error);

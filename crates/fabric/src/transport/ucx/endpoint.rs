@@ -71,6 +71,8 @@ struct Waiters {
 pub struct UcxAttachedNode {
     pub number: NodeId,
     pub size: u64,
+    /// Number of allocated bytes of its memory when the client connected.
+    allocated: u64,
     /// True if the node executes verbs only by messages.
     pub by_messages: bool,
     /// The start of its memory, in its own addresses.
@@ -256,7 +258,10 @@ impl UcxClient {
         let index = self.node(node)?;
         let attached = &self.nodes[index];
         let waiter = self.waiter();
-        let allocates = matches!(request, UcxRequest::Allocate { .. });
+        let allocates = matches!(
+            request,
+            UcxRequest::Allocate { .. } | UcxRequest::AllocateAt { .. }
+        );
         let awaited = self.awaited(index, allocates);
         self.say(attached, request.encode(awaited.number));
         let asked = Instant::now();
@@ -413,12 +418,13 @@ impl UcxEndpoint {
         Some(node.number)
     }
 
-    /// Returns the size of a node's memory; `None` if the endpoint is not connected to it.
+    /// Returns the use of a node's memory when the endpoint was connected; `None` if it is not
+    /// connected to it.
     pub fn memory_of(&self, node: NodeId) -> Option<NodeMemoryUse> {
-        let index = self.client.node(node).ok()?;
+        let node = &self.client.nodes[self.client.node(node).ok()?];
         Some(NodeMemoryUse {
-            bytes: self.client.nodes[index].size,
-            allocated_bytes: None,
+            bytes: node.size,
+            allocated_bytes: Some(node.allocated),
         })
     }
 
@@ -479,6 +485,7 @@ fn attach(worker: &Rc<UcxWorker>, address: &str) -> Result<UcxAttachedNode, UcxE
     Ok(UcxAttachedNode {
         number: NodeId(introduction.node),
         size: introduction.size,
+        allocated: introduction.allocated,
         by_messages: introduction.by_messages,
         base,
         key: Rc::new(key),
@@ -539,6 +546,17 @@ impl Endpoint for UcxEndpoint {
         let offset = offset.filter(|&offset| Chunks::may_hold(size, offset, bytes));
         let offset = offset.ok_or(FabricError::OutOfMemory { node, bytes })?;
         Ok(GlobalAddress::new(node, offset))
+    }
+
+    async fn allocate_at(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
+        let (node, offset) = (address.node(), address.offset());
+        let given = self
+            .client
+            .call(node, UcxRequest::AllocateAt { offset, bytes })
+            .await?;
+        given
+            .map(drop)
+            .ok_or(FabricError::OutOfMemory { node, bytes })
     }
 
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {

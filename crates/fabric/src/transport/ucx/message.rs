@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   request   magic and version │ kind │ number │ offset │ bytes │ verbs …
-//!   reply     magic and version │ number │ done │ offset            to `Allocate`, `Free`
-//!             magic and version │ number │ done │ base │ size │ node │ by messages │ key …
-//!                                                                   to `Hello`
+//!   reply     magic and version │ number │ done │ offset            to `Allocate…`, `Free`
+//!             magic and version │ number │ done │ base │ size │ node │ by messages │ allocated
+//!             │ key …                                               to `Hello`
 //!             magic and version │ number │ done │ 0 │ bytes read …                    to `Do`
 //! ```
 //!
@@ -19,7 +19,7 @@ use crate::address::OFFSETS;
 const MAGIC: u64 = u64::from_le_bytes(*b"nearfl\0\0");
 const MAGIC_MASK: u64 = (1 << 48) - 1;
 /// The version of the format of messages and of a node's memory.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 const FIRST: u64 = MAGIC | (VERSION as u64) << 48;
 
 /// A client's request.
@@ -42,6 +42,11 @@ pub enum UcxRequest {
     Do,
     /// A request like `Do` that gets no reply.
     Tell,
+    /// A request to allocate these bytes; its reply is that to `Allocate`.
+    AllocateAt {
+        offset: u64,
+        bytes: u64,
+    },
 }
 
 impl UcxRequest {
@@ -54,6 +59,7 @@ impl UcxRequest {
             UcxRequest::Declined => (5, 0, 0),
             UcxRequest::Do => (6, 0, 0),
             UcxRequest::Tell => (7, 0, 0),
+            UcxRequest::AllocateAt { offset, bytes } => (8, offset, bytes),
         };
         join(&[FIRST, kind, number, offset, bytes])
     }
@@ -72,6 +78,7 @@ impl UcxRequest {
             5 => UcxRequest::Declined,
             6 => UcxRequest::Do,
             7 => UcxRequest::Tell,
+            8 => UcxRequest::AllocateAt { offset, bytes },
             _ => return None,
         };
         let has_verbs = matches!(request, UcxRequest::Do | UcxRequest::Tell);
@@ -95,6 +102,8 @@ pub struct Introduction {
     pub node: u16,
     /// True if the node executes the verbs itself, by messages.
     pub by_messages: bool,
+    /// Number of allocated bytes of its memory.
+    pub allocated: u64,
     pub key: Vec<u8>,
 }
 
@@ -136,7 +145,8 @@ impl UcxReply {
 impl Introduction {
     pub fn encode(&self) -> Vec<u8> {
         let by_messages = u64::from(self.by_messages);
-        let mut bytes = join(&[self.size, u64::from(self.node), by_messages]);
+        let node = u64::from(self.node);
+        let mut bytes = join(&[self.size, node, by_messages, self.allocated]);
         bytes.extend(&self.key);
         bytes
     }
@@ -144,7 +154,7 @@ impl Introduction {
     /// Decodes the introduction of a node whose memory begins at `base`. Returns `None` if it is
     /// malformed, or if the memory would exceed all addresses.
     pub fn decode(bytes: &[u8], base: u64) -> Option<Introduction> {
-        let ([size, node, by_messages @ (0 | 1)], key) = split(bytes)? else {
+        let ([size, node, by_messages @ (0 | 1), allocated], key) = split(bytes)? else {
             return None;
         };
         base.checked_add(size).filter(|_| size <= OFFSETS)?;
@@ -152,6 +162,7 @@ impl Introduction {
             size,
             node: u16::try_from(node).ok()?,
             by_messages: by_messages == 1,
+            allocated,
             key: key.to_vec(),
         })
     }
@@ -189,6 +200,7 @@ mod tests {
             UcxRequest::Declined,
             UcxRequest::Do,
             UcxRequest::Tell,
+            UcxRequest::AllocateAt { offset, bytes },
         ] {
             let mut message = request.encode(9);
             assert_eq!(UcxRequest::decode(&message), Some((request, 9, &[][..])));
@@ -203,6 +215,7 @@ mod tests {
             size: 1 << 30,
             node: 7,
             by_messages: true,
+            allocated: 1 << 20,
             key: vec![1, 2, 3],
         };
         let answer = UcxReply {
@@ -255,7 +268,7 @@ mod tests {
         let error = UcxReply::decode(&message, "here:1").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "memory node here:1 uses version 9, and this program uses version 2"
+            "memory node here:1 uses version 9, and this program uses version 3"
         );
         message[0] = 0;
         for foreign in [&message[..], &[], b"short"] {

@@ -202,6 +202,7 @@ impl UcxNode {
                     size: self.bytes,
                     node: self.number.0,
                     by_messages: self.by_messages,
+                    allocated: clients.chunks.allocated_bytes(),
                     key: self.key.clone(),
                 };
                 (number, Some(self.memory.base()), introduction.encode())
@@ -222,6 +223,13 @@ impl UcxNode {
                     client.given.insert(number, (offset, bytes));
                 }
                 (number, offset, Vec::new())
+            }
+            Some((UcxRequest::AllocateAt { offset, bytes }, number, _)) => {
+                let is_given = clients.chunks.allocate_at(offset, bytes);
+                if is_given {
+                    client.given.insert(number, (offset, bytes));
+                }
+                (number, is_given.then_some(offset), Vec::new())
             }
             Some((UcxRequest::Free { offset, bytes }, number, _)) => {
                 let freed = clients.chunks.free(offset, bytes);

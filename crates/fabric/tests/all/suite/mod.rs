@@ -421,6 +421,13 @@ pub async fn scenario(endpoint: &impl Endpoint, number: NodeId) {
     let again = endpoint.free(chunk, 1000).await;
     let (address, bytes) = (chunk, 1000);
     assert_eq!(again, Err(FabricError::NotAllocated { address, bytes }));
+    // Another node may have chosen the place.
+    let place = chunk.plus(4096);
+    endpoint.allocate_at(place, 100).await.expect("free bytes");
+    let bytes = 64;
+    let taken = endpoint.allocate_at(place, bytes).await;
+    assert_eq!(taken, Err(FabricError::OutOfMemory { node, bytes }));
+    endpoint.free(place, 100).await.expect("a chunk");
     let before = endpoint.now();
     endpoint.sleep(Duration::from_micros(700)).await;
     assert!(endpoint.now() - before >= Duration::from_micros(700));

@@ -1,6 +1,9 @@
 //! The placement in the memory of memory nodes, which processes and machines share.
 
+mod node_use;
 mod nodes;
+#[cfg(target_os = "linux")]
+mod placed;
 mod programs;
 mod status;
 #[cfg(target_os = "linux")]
@@ -14,12 +17,15 @@ use nearfield_core::{
 };
 use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress};
 use nearfield_fabric::{Endpoint, NodeId};
-use nearfield_pool::chime::LeafReads;
+use nearfield_pool::chime::{CacheLookups, LeafReads};
 use nearfield_pool::filtered::{ScanAggregates, ValueFilter};
 use nearfield_pool::store::{
-    FilteredStoreRange, PoolNodeState, PoolStore, StoreOpenError, StoreOptions,
+    FilteredStoreRange, PoolNodeCensus, PoolNodeState, PoolRepair, PoolRepairError, PoolStore,
+    StoreOpenError, StoreOptions,
 };
 use nearfield_radix::Entry;
+pub use node_use::PoolNodeUse;
+use node_use::PoolTrafficSource;
 use nodes::{KnownPoolNodes, PoolNodeEntry, PoolNodeSource, parse_entries};
 pub(crate) use programs::ProgramNodes;
 pub use status::{PoolNodeContent, PoolNodeStatus};
@@ -46,6 +52,10 @@ use std::str::FromStr;
 #[derive(Clone, Debug)]
 pub struct PoolPlacement {
     nodes: PoolNodeSource,
+    /// True if a map is opened without the nodes that have lost their memory.
+    leaves_out_empty: bool,
+    /// The number of nodes that have each byte: 1 or 2.
+    replicas: usize,
 }
 
 impl FromStr for PoolPlacement {
@@ -56,13 +66,21 @@ impl FromStr for PoolPlacement {
             // The number of nodes is no part of the text; `with_at_least` sets it.
             return Ok(PoolPlacement::registered(members.parse()?, 1));
         }
-        Ok(PoolPlacement {
-            nodes: PoolNodeSource::Listed(parse_entries(text)?),
-        })
+        Ok(PoolPlacement::of(PoolNodeSource::Listed(parse_entries(
+            text,
+        )?)))
     }
 }
 
 impl PoolPlacement {
+    fn of(nodes: PoolNodeSource) -> PoolPlacement {
+        PoolPlacement {
+            nodes,
+            leaves_out_empty: false,
+            replicas: 1,
+        }
+    }
+
     /// Creates a placement at nodes with these addresses, all of one transport.
     ///
     /// ```
@@ -79,9 +97,8 @@ impl PoolPlacement {
             number,
             is_numbered: false,
         };
-        PoolPlacement {
-            nodes: PoolNodeSource::Listed(nodes.into_iter().zip(numbers).map(entry).collect()),
-        }
+        let entries = nodes.into_iter().zip(numbers).map(entry).collect();
+        PoolPlacement::of(PoolNodeSource::Listed(entries))
     }
 
     /// Creates a placement at the nodes that are registered in etcd. The map is opened once at
@@ -95,9 +112,7 @@ impl PoolPlacement {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn registered(members: EtcdMembers, count: usize) -> PoolPlacement {
-        PoolPlacement {
-            nodes: PoolNodeSource::Registered(members, count.max(1)),
-        }
+        PoolPlacement::of(PoolNodeSource::Registered(members, count.max(1)))
     }
 
     /// Sets the least number of nodes, if they are registered in etcd.
@@ -111,10 +126,46 @@ impl PoolPlacement {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn with_at_least(self, count: usize) -> PoolPlacement {
-        match self.nodes {
-            PoolNodeSource::Registered(members, _) => PoolPlacement::registered(members, count),
-            nodes => PoolPlacement { nodes },
+        let nodes = match self.nodes {
+            PoolNodeSource::Registered(members, _) => {
+                PoolNodeSource::Registered(members, count.max(1))
+            }
+            nodes => nodes,
+        };
+        PoolPlacement { nodes, ..self }
+    }
+
+    /// Makes a map be opened without the nodes that have lost their memory. Otherwise such a node
+    /// is refused, because its name may be wrong. For the
+    /// [`repair`](crate::OrderedMap::repair) of a pool in which an empty node is served in the
+    /// place of a lost one.
+    ///
+    /// ```
+    /// use nearfield::PoolPlacement;
+    ///
+    /// let pool = PoolPlacement::shm(["left", "right"]).without_empty_nodes();
+    /// # drop(pool);
+    /// ```
+    pub fn without_empty_nodes(self) -> PoolPlacement {
+        PoolPlacement {
+            leaves_out_empty: true,
+            ..self
         }
+    }
+
+    /// Sets the number of nodes that have each byte, 1 by default or 2. With 2, the nodes are pairs
+    /// in the order of their numbers: the first with the second, the third with the fourth. If one
+    /// node of a pair is lost, the map goes on with the other, and has all that was acknowledged.
+    /// All processes must open the map with the same number.
+    ///
+    /// ```
+    /// use nearfield::PoolPlacement;
+    ///
+    /// let pool = PoolPlacement::shm(["left", "right"]).with_replicas(2);
+    /// # drop(pool);
+    /// ```
+    pub fn with_replicas(self, replicas: usize) -> PoolPlacement {
+        PoolPlacement { replicas, ..self }
     }
 
     /// Creates a placement at nodes of these names in the shared memory of this machine. Each is
@@ -149,9 +200,19 @@ impl PoolPlacement {
             let what = format!("no transport reaches both {first} and {other}");
             return Err(StoreOpenError::Connect(what));
         }
+        let refused = |what: &str| Err(StoreOpenError::Connect(what.to_owned()));
+        match self.replicas {
+            1 => {}
+            2 if programs.is_none() => {}
+            2 => return refused("programs cannot run in a pool with two replicas"),
+            _ => return refused("a pool has one or two replicas"),
+        }
         #[cfg(target_os = "linux")]
         if let NodeAddress::Shm { .. } | NodeAddress::Ucx { .. } = first {
-            return transport::open(&nodes, options, programs);
+            return match self.replicas {
+                2 => transport::open_mirrored(&nodes, options),
+                _ => transport::open(&nodes, self.leaves_out_empty, options, programs),
+            };
         }
         Err(StoreOpenError::Connect(format!(
             "no transport reaches {first}"
@@ -163,10 +224,12 @@ impl PoolPlacement {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolUse {
-    /// The state of each memory node, in the order of their numbers.
-    pub nodes: Vec<PoolNodeState>,
+    /// The use of each memory node, in the order of their numbers.
+    pub nodes: Vec<PoolNodeUse>,
     /// The number of bytes of inner nodes in the cache of this process.
     pub cache_bytes: usize,
+    /// The lookups of parents of leaves in that cache.
+    pub cache_lookups: CacheLookups,
     /// The number of bytes of long values that this process has replaced or removed, and that are
     /// not free yet.
     pub retired_bytes: u64,
@@ -177,8 +240,11 @@ trait AnyStore<F: MapForm>: OrderedIndex<F> + Debug {
     fn count(&self) -> Result<usize, OperationError>;
     fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), OperationError>;
     fn cache_bytes(&self) -> usize;
+    fn cache_lookups(&self) -> CacheLookups;
     fn retired_bytes(&self) -> u64;
     fn node_states(&self) -> Vec<PoolNodeState>;
+    fn repair(&self, lost: &[NodeId], forgets: bool) -> Result<PoolRepair, PoolRepairError>;
+    fn census(&self) -> Result<Vec<PoolNodeCensus>, OperationError>;
     fn leaf_reads(&self) -> LeafReads;
     fn selection(&self, bounds: Bounds<'_, F>, filter: ValueFilter) -> FilteredStoreRange;
     fn aggregate(&self, selection: &FilteredStoreRange) -> Result<ScanAggregates, OperationError>;
@@ -201,12 +267,24 @@ impl<F: MapForm, E: Endpoint + 'static> AnyStore<F> for PoolStore<F, E> {
         PoolStore::cache_bytes(self)
     }
 
+    fn cache_lookups(&self) -> CacheLookups {
+        PoolStore::cache_lookups(self)
+    }
+
     fn retired_bytes(&self) -> u64 {
         PoolStore::retired_bytes(self)
     }
 
     fn node_states(&self) -> Vec<PoolNodeState> {
         PoolStore::node_states(self)
+    }
+
+    fn repair(&self, lost: &[NodeId], forgets: bool) -> Result<PoolRepair, PoolRepairError> {
+        PoolStore::repair(self, lost, forgets)
+    }
+
+    fn census(&self) -> Result<Vec<PoolNodeCensus>, OperationError> {
+        PoolStore::census(self)
     }
 
     fn leaf_reads(&self) -> LeafReads {
@@ -235,6 +313,7 @@ impl<F: MapForm, E: Endpoint + 'static> AnyStore<F> for PoolStore<F, E> {
 #[derive(Debug)]
 pub struct PoolMapIndex<F: MapForm> {
     store: Box<dyn AnyStore<F>>,
+    traffic: PoolTrafficSource,
 }
 
 impl<F: MapForm> PoolMapIndex<F> {
@@ -242,13 +321,14 @@ impl<F: MapForm> PoolMapIndex<F> {
     fn new<E: Endpoint + 'static>(
         store: PoolStore<F, E>,
         programs: Option<ProgramNodes>,
+        traffic: PoolTrafficSource,
     ) -> PoolMapIndex<F> {
         let store = match programs {
             Some(programs) => store.with_programs(move || programs.connect()),
             None => store,
         };
         let store = Box::new(store);
-        PoolMapIndex { store }
+        PoolMapIndex { store, traffic }
     }
 
     pub(crate) fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), OperationError> {
@@ -263,10 +343,23 @@ impl<F: MapForm> PoolMapIndex<F> {
     /// Returns the use of the pool by this process.
     pub(crate) fn pool_use(&self) -> PoolUse {
         PoolUse {
-            nodes: self.store.node_states(),
+            nodes: self.traffic.node_uses(self.store.node_states()),
             cache_bytes: self.store.cache_bytes(),
+            cache_lookups: self.store.cache_lookups(),
             retired_bytes: self.store.retired_bytes(),
         }
+    }
+
+    pub(crate) fn repair(
+        &self,
+        lost: &[NodeId],
+        forgets: bool,
+    ) -> Result<PoolRepair, PoolRepairError> {
+        self.store.repair(lost, forgets)
+    }
+
+    pub(crate) fn census(&self) -> Result<Vec<PoolNodeCensus>, OperationError> {
+        self.store.census()
     }
 
     pub(crate) fn leaf_reads(&self) -> LeafReads {

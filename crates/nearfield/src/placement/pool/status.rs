@@ -17,6 +17,8 @@ pub struct PoolNodeStatus {
     pub memory: Option<NodeMemoryUse>,
     /// The content of its memory.
     pub content: PoolNodeContent,
+    /// True if the pool has two replicas, and the other node of its pair is lost.
+    pub serves_alone: bool,
 }
 
 /// The content of a memory node.
@@ -27,6 +29,8 @@ pub enum PoolNodeContent {
     Part(PoolMember),
     /// Nothing: the node has been served since its start without a pool.
     Nothing,
+    /// Nothing that is used: a repair has excluded the node, whether it is served or not.
+    Excluded,
     /// Unknown, because the node cannot be reached, for this reason.
     Unknown(String),
 }
@@ -51,32 +55,46 @@ impl PoolPlacement {
             number,
             memory: None,
             content: PoolNodeContent::Unknown("it is not registered in etcd".to_owned()),
+            serves_alone: false,
         };
+        let mut excluded = Vec::new();
+        let look = |entry| look(entry, &mut excluded);
         let mut statuses: Vec<_> = entries.into_iter().map(look).collect();
         statuses.extend(missing.into_iter().map(unknown));
+        for status in &mut statuses {
+            if excluded.contains(&status.number) {
+                status.content = PoolNodeContent::Excluded;
+            }
+        }
         statuses.sort_by_key(|status| status.number);
         Ok(statuses)
     }
 }
 
-fn look(entry: PoolNodeEntry) -> PoolNodeStatus {
+/// Looks at a node, and adds the nodes that are excluded according to it.
+fn look(entry: PoolNodeEntry, excluded: &mut Vec<NodeId>) -> PoolNodeStatus {
     let found = find(&entry);
     let address = Some(entry.address);
     match found {
-        Ok(found) => PoolNodeStatus {
-            address,
-            number: found.number,
-            memory: found.memory,
-            content: match found.member {
-                Some(member) => PoolNodeContent::Part(member),
-                None => PoolNodeContent::Nothing,
-            },
-        },
+        Ok(found) => {
+            excluded.extend(found.excluded);
+            PoolNodeStatus {
+                address,
+                number: found.number,
+                memory: found.memory,
+                content: match found.member {
+                    Some(member) => PoolNodeContent::Part(member),
+                    None => PoolNodeContent::Nothing,
+                },
+                serves_alone: found.serves_alone,
+            }
+        }
         Err(reason) => PoolNodeStatus {
             address,
             number: entry.number,
             memory: None,
             content: PoolNodeContent::Unknown(reason),
+            serves_alone: false,
         },
     }
 }
@@ -87,6 +105,9 @@ pub struct FoundPoolNode {
     pub number: NodeId,
     pub memory: Option<NodeMemoryUse>,
     pub member: Option<PoolMember>,
+    /// The nodes that repairs have excluded, if this is the first node of a pool.
+    pub excluded: Vec<NodeId>,
+    pub serves_alone: bool,
 }
 
 #[cfg(target_os = "linux")]

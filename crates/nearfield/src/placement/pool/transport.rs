@@ -1,30 +1,42 @@
 //! Transports to memory nodes.
 
+use super::node_use::PoolTrafficSource;
+use super::placed::PlacedEndpoint;
 use super::status::FoundPoolNode;
 use super::{KnownPoolNodes, PoolMapIndex, PoolNodeEntry, ProgramNodes};
 use crate::form::MapForm;
+use nearfield_fabric::count::{ClientTraffic, TrafficLedger};
 use nearfield_fabric::membership::NodeAddress;
+use nearfield_fabric::mirror::{MirroredEndpoint, NodePair};
 use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric::transport::ucx::UcxEndpoint;
 use nearfield_fabric::{
     ClientProcessorWork, Endpoint, FabricError, FabricVerb, GlobalAddress, NodeId,
 };
 use nearfield_pool::PoolError;
-use nearfield_pool::store::{PoolStore, StoreOpenError, StoreOptions, empty_nodes, pool_member};
+use nearfield_pool::chime::ChimeLockKind;
+use nearfield_pool::store::{
+    PoolStore, StoreOpenError, StoreOptions, empty_nodes, excluded_nodes, pool_member, serves_alone,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
+
+/// Time in which a creator of a pool makes both nodes of a pair members of it.
+const PAIRING: Duration = Duration::from_millis(100);
 
 /// A client's access to the nodes of a pool, on either transport.
 ///
 /// The store is compiled once for both: it is large, and a branch for each post costs little beside
 /// the post.
 #[derive(Debug)]
-struct PoolEndpoint {
+pub(super) struct PoolEndpoint {
     transport: PoolTransport,
-    /// The nodes of the pool that were not served, or had lost their memory, when this client
-    /// connected. They count as lost.
+    /// The nodes of the pool that were not served, had lost their memory, or were excluded by a
+    /// repair, when this client connected. They count as lost.
     absent: Vec<NodeId>,
+    traffic: ClientTraffic,
 }
 
 #[derive(Debug)]
@@ -46,6 +58,7 @@ macro_rules! on_either {
 impl PoolEndpoint {
     fn check(&self, node: NodeId) -> Result<(), FabricError> {
         if self.absent.contains(&node) {
+            self.traffic.note_loss(node);
             return Err(FabricError::NodeLost { node });
         }
         Ok(())
@@ -81,7 +94,9 @@ impl Endpoint for PoolEndpoint {
 
     async fn post(&self, verbs: &mut [FabricVerb<'_>]) -> Result<(), FabricError> {
         self.check_all(verbs)?;
-        on_either!(&self.transport, it => it.post(verbs).await)
+        let posted = on_either!(&self.transport, it => it.post(verbs).await);
+        self.traffic.note_post(verbs, posted.as_ref().err());
+        posted
     }
 
     async fn post_by(
@@ -90,12 +105,19 @@ impl Endpoint for PoolEndpoint {
         verbs: &mut [FabricVerb<'_>],
     ) -> Result<bool, FabricError> {
         self.check_all(verbs)?;
-        on_either!(&self.transport, it => it.post_by(deadline, verbs).await)
+        let posted = on_either!(&self.transport, it => it.post_by(deadline, verbs).await);
+        if !matches!(posted, Ok(false)) {
+            self.traffic.note_post(verbs, posted.as_ref().err());
+        }
+        posted
     }
 
     fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError> {
         self.check(to.node())?;
-        on_either!(&self.transport, it => it.write_unsignalled(to, bytes))
+        let written = on_either!(&self.transport, it => it.write_unsignalled(to, bytes));
+        let write = FabricVerb::Write { to, bytes };
+        self.traffic.note_post(&[write], written.as_ref().err());
+        written
     }
 
     fn write_unsignalled_by(
@@ -105,7 +127,13 @@ impl Endpoint for PoolEndpoint {
         bytes: &[u8],
     ) -> Result<bool, FabricError> {
         self.check(to.node())?;
-        on_either!(&self.transport, it => it.write_unsignalled_by(deadline, to, bytes))
+        let written =
+            on_either!(&self.transport, it => it.write_unsignalled_by(deadline, to, bytes));
+        if !matches!(written, Ok(false)) {
+            let write = FabricVerb::Write { to, bytes };
+            self.traffic.note_post(&[write], written.as_ref().err());
+        }
+        written
     }
 
     async fn settle(&self) -> Result<(), FabricError> {
@@ -114,12 +142,24 @@ impl Endpoint for PoolEndpoint {
 
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
         self.check(node)?;
-        on_either!(&self.transport, it => it.allocate(node, bytes).await)
+        let allocated = on_either!(&self.transport, it => it.allocate(node, bytes).await);
+        self.traffic.note_call(node, allocated.as_ref().err());
+        allocated
+    }
+
+    async fn allocate_at(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
+        self.check(address.node())?;
+        let allocated = on_either!(&self.transport, it => it.allocate_at(address, bytes).await);
+        self.traffic
+            .note_call(address.node(), allocated.as_ref().err());
+        allocated
     }
 
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         self.check(address.node())?;
-        on_either!(&self.transport, it => it.free(address, bytes).await)
+        let freed = on_either!(&self.transport, it => it.free(address, bytes).await);
+        self.traffic.note_call(address.node(), freed.as_ref().err());
+        freed
     }
 
     async fn charge(&self, work: ClientProcessorWork) {
@@ -158,11 +198,12 @@ struct PoolConnector {
     shared: Mutex<Option<ShmEndpoint>>,
     /// True once the index is open. From then on a node that has lost its memory counts as lost.
     /// Before, its name may be wrong, so it is refused.
-    is_open: AtomicBool,
+    leaves_out_empty: AtomicBool,
+    traffic: TrafficLedger,
 }
 
 impl PoolConnector {
-    fn new(nodes: KnownPoolNodes) -> PoolConnector {
+    fn new(nodes: KnownPoolNodes, leaves_out_empty: bool) -> PoolConnector {
         let first = nodes.entries.first().map(|node| &node.address);
         let is_shm = matches!(first, Some(NodeAddress::Shm { .. }));
         PoolConnector {
@@ -170,8 +211,16 @@ impl PoolConnector {
             nodes,
             is_shm,
             shared: Mutex::default(),
-            is_open: AtomicBool::new(false),
+            leaves_out_empty: AtomicBool::new(leaves_out_empty),
+            traffic: TrafficLedger::default(),
         }
+    }
+
+    /// Connects a thread to single nodes.
+    fn connect_nodes(&self) -> Result<PlacedEndpoint, String> {
+        let endpoint = self.connect()?;
+        self.traffic.note_connection(&endpoint);
+        Ok(PlacedEndpoint::Nodes(endpoint))
     }
 
     /// Connects a thread to the nodes that are served, at least to one.
@@ -192,12 +241,38 @@ impl PoolConnector {
                 None => absent.push(node.number),
             }
         }
-        let mut endpoint = PoolEndpoint { transport, absent };
-        if self.is_open.load(Ordering::Acquire) {
+        let traffic = self.traffic.client(&[&reached[..], &absent[..]].concat());
+        let mut endpoint = PoolEndpoint {
+            transport,
+            absent,
+            traffic,
+        };
+        // A node that was excluded is not used again, whatever its memory holds.
+        let excluded = excluded_nodes(&endpoint);
+        endpoint.absent.extend(excluded);
+        if self.leaves_out_empty.load(Ordering::Acquire) {
             let empty = empty_nodes(&endpoint);
             endpoint.absent.extend(empty);
         }
         Ok(endpoint)
+    }
+
+    /// Connects a thread to pairs of nodes, whose locks have this lease.
+    fn connect_mirrored(
+        &self,
+        pairs: &[NodePair],
+        lease: Duration,
+    ) -> Result<PlacedEndpoint, String> {
+        let mut endpoint = self.connect()?;
+        let empty: Vec<NodeId> = pairs
+            .iter()
+            .filter_map(|pair| empty_node_of(&endpoint, pair))
+            .collect();
+        // The other node has what was acknowledged.
+        endpoint.absent.extend(empty);
+        self.traffic.note_connection(&endpoint);
+        let endpoint = MirroredEndpoint::new(endpoint, pairs, lease);
+        Ok(PlacedEndpoint::Pairs(Box::new(endpoint)))
     }
 
     /// Returns the endpoint of all threads: a new one if a node was lost, because the memory of a
@@ -220,19 +295,88 @@ impl PoolConnector {
     }
 }
 
+/// Returns the node of a pair that has lost its memory: it belongs to no pool, and the other does.
+fn empty_node_of(endpoint: &PoolEndpoint, pair: &NodePair) -> Option<NodeId> {
+    let began = endpoint.now();
+    loop {
+        let is_member = |node: NodeId| pool_member(endpoint, node).map(|member| member.is_some());
+        // Nothing is known of the memory of a node that cannot be reached.
+        let primary = is_member(pair.primary).ok()?;
+        let backup = is_member(pair.backup).ok()?;
+        if primary == backup {
+            return None;
+        }
+        // Otherwise a creator of the pool may have reached one of them only.
+        if endpoint.now() - began > PAIRING {
+            return Some(if primary { pair.backup } else { pair.primary });
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Returns the pairs of nodes: each node with the next one, in the order of their numbers.
+fn pairs_of(nodes: &KnownPoolNodes) -> Result<Vec<NodePair>, StoreOpenError> {
+    let numbers = nodes.entries.iter().map(|node| node.number);
+    let mut numbers: Vec<NodeId> = numbers.chain(nodes.missing.iter().copied()).collect();
+    numbers.sort_unstable();
+    let (pairs, rest) = numbers.as_chunks::<2>();
+    if !rest.is_empty() {
+        let count = numbers.len();
+        return Err(StoreOpenError::Connect(format!(
+            "two replicas need pairs of memory nodes, and there are {count} nodes"
+        )));
+    }
+    let pair = |&[primary, backup]: &[NodeId; 2]| NodePair {
+        number: primary,
+        primary,
+        backup,
+    };
+    Ok(pairs.iter().map(pair).collect())
+}
+
+/// Opens the index like [`open`], on pairs of nodes.
+pub fn open_mirrored<F: MapForm>(
+    nodes: &KnownPoolNodes,
+    options: &StoreOptions,
+) -> Result<PoolMapIndex<F>, StoreOpenError> {
+    let pairs = pairs_of(nodes)?;
+    let ChimeLockKind::Leased(lease) = options.tree.locks else {
+        let what = "two replicas need locks with leases".to_owned();
+        return Err(StoreOpenError::Connect(what));
+    };
+    let mut nodes = nodes.clone();
+    for entry in &mut nodes.entries {
+        // The numbers decide which nodes are a pair, even if some cannot be reached.
+        entry.is_numbered = true;
+    }
+    let connector = Arc::new(PoolConnector::new(nodes, false));
+    let traffic = PoolTrafficSource {
+        ledger: connector.traffic.clone(),
+        pairs: pairs.clone(),
+    };
+    let connects = Arc::clone(&connector);
+    let connect = move || connects.connect_mirrored(&pairs, lease);
+    let store = PoolStore::open(connect, options)?;
+    connector.leaves_out_empty.store(true, Ordering::Release);
+    Ok(PoolMapIndex::new(store, None, traffic))
+}
+
 /// Looks at one node. Returns the reason if it cannot be reached.
 pub fn look(node: &PoolNodeEntry) -> Result<FoundPoolNode, String> {
     let nodes = KnownPoolNodes {
         entries: vec![node.clone()],
         missing: Vec::new(),
     };
-    let endpoint = PoolConnector::new(nodes).connect()?;
+    let endpoint = PoolConnector::new(nodes, false).connect()?;
     let number = endpoint.nodes().first().copied().unwrap_or(node.number);
     let member = pool_member(&endpoint, number).map_err(|error| error.to_string())?;
+    let serves_alone = serves_alone(&endpoint, number).map_err(|error| error.to_string())?;
     Ok(FoundPoolNode {
         number,
         memory: on_either!(&endpoint.transport, it => it.memory_of(number)),
         member,
+        excluded: excluded_nodes(&endpoint),
+        serves_alone,
     })
 }
 
@@ -240,12 +384,14 @@ pub fn look(node: &PoolNodeEntry) -> Result<FoundPoolNode, String> {
 /// thread has its own UCX connections.
 pub fn open<F: MapForm>(
     nodes: &KnownPoolNodes,
+    leaves_out_empty: bool,
     options: &StoreOptions,
     programs: Option<ProgramNodes>,
 ) -> Result<PoolMapIndex<F>, StoreOpenError> {
-    let connector = Arc::new(PoolConnector::new(nodes.clone()));
+    let connector = Arc::new(PoolConnector::new(nodes.clone(), leaves_out_empty));
     let connects = Arc::clone(&connector);
-    let store = match PoolStore::open(move || connects.connect(), options) {
+    let connect = move || connects.connect_nodes();
+    let store = match PoolStore::open(connect, options) {
         Err(StoreOpenError::Pool(PoolError::Fabric(error @ FabricError::NodeLost { .. }))) => {
             return Err(StoreOpenError::Connect(format!(
                 "{error}: the first node of a pool must be served, and all of them when the pool \
@@ -254,6 +400,38 @@ pub fn open<F: MapForm>(
         }
         opened => opened?,
     };
-    connector.is_open.store(true, Ordering::Release);
-    Ok(PoolMapIndex::new(store, programs))
+    connector.leaves_out_empty.store(true, Ordering::Release);
+    let traffic = PoolTrafficSource {
+        ledger: connector.traffic.clone(),
+        pairs: Vec::new(),
+    };
+    Ok(PoolMapIndex::new(store, programs, traffic))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::PoolPlacement;
+    use super::*;
+    use nearfield_fabric_testkit::ShmNodes;
+    use nearfield_testkit::polling::block_on;
+
+    /// A search for the records of a dead client reads both nodes of a pair.
+    #[test]
+    fn the_backup_of_a_pair_can_be_read() {
+        let nodes = ShmNodes::serve(2, 1 << 20).expect("nodes");
+        let known = PoolPlacement::shm(nodes.names()).nodes.find();
+        let known = known.expect("a list");
+        let pairs = pairs_of(&known).expect("a pair");
+        let connector = PoolConnector::new(known, false);
+        let endpoint = connector.connect_mirrored(&pairs, Duration::from_secs(1));
+        let endpoint = endpoint.expect("both nodes are served");
+        let at = GlobalAddress::new(NodeId(0), 4096);
+        assert_eq!(block_on(endpoint.write(at, &[7; 8])), Ok(()));
+        let mut found = [0; 8];
+        assert_eq!(block_on(endpoint.read_backup(at, &mut found)), Ok(true));
+        assert_eq!(found, [7; 8]);
+        let traffic = connector.traffic.of(&[NodeId(0), NodeId(1)]);
+        let written = traffic.iter().map(|of_node| of_node.written_bytes);
+        assert!(written.eq([8, 8]), "{traffic:?}");
+    }
 }

@@ -1,11 +1,20 @@
 //! Counting of the cost of operations on any transport: round trips, messages, bytes and atomics.
+//!
+//! [`CountingEndpoint`] counts the verbs of one client, for tests and measurements. A
+//! [`TrafficLedger`] counts those of all clients of a process by memory node, at a cost that is
+//! negligible beside a post.
+
+mod ledger;
+mod traffic;
 
 use crate::address::{GlobalAddress, NodeId};
 use crate::endpoint::{ClientProcessorWork, Endpoint};
 use crate::error::FabricError;
 use crate::verb::FabricVerb;
+pub use ledger::{ClientCounters, CounterLedger};
 use std::cell::RefCell;
 use std::time::Duration;
+pub use traffic::{ClientTraffic, NodeTraffic, TrafficLedger};
 
 /// The cost since counting began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -119,13 +128,35 @@ impl<E: Endpoint> Endpoint for CountingEndpoint<E> {
         self.endpoint.write_unsignalled_by(deadline, to, bytes)
     }
 
+    async fn flush(&self) -> Result<(), FabricError> {
+        self.endpoint.flush().await
+    }
+
     async fn settle(&self) -> Result<(), FabricError> {
         self.endpoint.settle().await
+    }
+
+    async fn align_replicas(
+        &self,
+        deadline: Duration,
+        lock: GlobalAddress,
+        ranges: &[(GlobalAddress, u64)],
+    ) -> Result<bool, FabricError> {
+        self.endpoint.align_replicas(deadline, lock, ranges).await
+    }
+
+    async fn read_backup(&self, from: GlobalAddress, into: &mut [u8]) -> Result<bool, FabricError> {
+        self.endpoint.read_backup(from, into).await
     }
 
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
         self.note(|cost| cost.calls += 1);
         self.endpoint.allocate(node, bytes).await
+    }
+
+    async fn allocate_at(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
+        self.note(|cost| cost.calls += 1);
+        self.endpoint.allocate_at(address, bytes).await
     }
 
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
