@@ -1,6 +1,7 @@
 //! The root: its position, and the growth of the tree there.
 
 use super::lock::ChimeNodeLock;
+use super::node_io::NodeAt;
 use super::session::ChimeSession;
 use crate::error::PoolError;
 use crate::layout::{InternalNode, PoolLeaf};
@@ -63,6 +64,15 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             Ok(root)
         } else {
             Err(PoolError::Damaged { at: self.tree.root })
+        }
+    }
+
+    /// Returns the position of the node that is the root.
+    pub(super) fn root_at(&self, root: ChimeRoot) -> NodeAt {
+        if root.level == 1 {
+            self.leaf_at(root.address)
+        } else {
+            self.internal_at(root.address)
         }
     }
 

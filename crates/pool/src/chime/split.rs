@@ -268,9 +268,6 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         let level = division.level + 1;
         let mut patience = self.patience();
         loop {
-            if patience.has_ended(&self.tree.endpoint) {
-                self.wait_again(&mut patience, left)?;
-            }
             // A cached parent may be stale: the caller checks it under its lock.
             if let Some(kept) = self.seek_at(&division.separator, level) {
                 return Ok(Some(kept.address()));
@@ -294,6 +291,14 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             }
             // The client that divided the root puts another above it.
             self.tree.endpoint.sleep(BACK_OFF).await;
+            if patience.has_ended(&self.tree.endpoint) {
+                self.wait_again(&mut patience, left)?;
+                if root != divided {
+                    // That client may have died. The next one that takes the root's lock makes the
+                    // step, and changes to the right of the root do not take this lock.
+                    self.repair(self.root_at(root)).await?;
+                }
+            }
         }
     }
 

@@ -649,6 +649,42 @@ fn who_merges_may_die_at_any_verb() {
     });
 }
 
+/// A client dies at each of its verbs while it inserts ascending keys. Another one inserts the next
+/// keys: all to the right of a root that the first one may have divided.
+#[test]
+fn a_client_that_divides_the_root_may_die_at_any_verb() {
+    const KEYS: u64 = 60;
+    for verb in 0..500 {
+        let torn = [Delivery::Torn, Delivery::TornWords];
+        let delivery = torn[verb as usize % 2];
+        let (mut simulation, nodes) = FabricSimulation::with_nodes(verb, delivery, [1 << 20]);
+        let endpoint = simulation.endpoint(0);
+        simulation.spawn(0, async move {
+            let node = compute_node(nearfield());
+            let tree = ChimeTree::create(endpoint, &nodes, INDEX_ROOT, node).await;
+            tree.map(drop).expect("a tree");
+        });
+        assert_eq!(simulation.run(), 0);
+        simulation.kill_at_verb(1, verb);
+        let next = Rc::new(Cell::new(0));
+        for client in 1..3 {
+            let (endpoint, next) = (simulation.endpoint(client), Rc::clone(&next));
+            simulation.spawn(client, async move {
+                let node = compute_node(nearfield());
+                let tree = ChimeTree::open(endpoint, &nodes, INDEX_ROOT, node).await;
+                let tree = tree.expect("a tree");
+                for _ in 0..KEYS {
+                    // The key at which the first client has died is left out.
+                    let number = next.replace(next.get() + 1);
+                    let before = tree.insert(&key(number), &[1; 8]).await;
+                    assert_eq!(before, Ok(None), "verb {verb}, key {number}");
+                }
+            });
+            assert_eq!(simulation.run(), 0, "verb {verb}");
+        }
+    }
+}
+
 /// Waits for a future for at most this number of polls.
 async fn for_steps<T>(steps: usize, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);

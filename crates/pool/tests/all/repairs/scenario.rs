@@ -21,6 +21,8 @@ const WORKERS: u64 = 4;
 const STEPS: u64 = 50;
 /// Number of clients that repair the tree at the same time.
 const REPAIRERS: u32 = 2;
+/// The client that fills the tree before the workers begin.
+const FILLER: u32 = 10;
 /// The client numbers behind the workers.
 const FIRST_REPAIRER: u32 = 20;
 const LAST_REPAIRER: u32 = 30;
@@ -65,6 +67,8 @@ struct RepairRun {
     /// Number of leaves that repairs have replaced.
     replaced: Rc<Cell<usize>>,
     histories: Rc<RefCell<Vec<KeyHistory>>>,
+    /// Number of keys that repairs have made absent.
+    forgotten: Rc<Cell<usize>>,
 }
 
 impl RepairRun {
@@ -87,6 +91,7 @@ impl RepairRun {
             failure: Rc::default(),
             replaced: Rc::default(),
             histories: Rc::new(RefCell::new(vec![KeyHistory::default(); KEYS as usize])),
+            forgotten: Rc::default(),
         };
         let (endpoint, failure) = (run.simulation.endpoint(0), Rc::clone(&run.failure));
         let node = compute_node(options);
@@ -143,18 +148,20 @@ impl RepairRun {
     }
 
     /// Repairs the tree by a client that lives, and checks it.
-    fn repair_and_judge(mut self, knows_values: bool) -> Result<usize, String> {
+    fn repair_and_judge(&mut self, knows_values: bool) -> Result<(), String> {
         self.repairer(LAST_REPAIRER, Duration::ZERO);
         self.finish()?;
         let histories = knows_values.then(|| self.histories.take());
-        self.client(JUDGE, Duration::ZERO, move |tree| judge(tree, histories));
-        self.finish()?;
-        Ok(self.replaced.get())
+        let forgotten = Rc::clone(&self.forgotten);
+        self.client(JUDGE, Duration::ZERO, move |tree| {
+            judge(tree, histories, forgotten)
+        });
+        self.finish()
     }
 }
 
 /// Makes a run in which clients work while a node is lost, and others repair the tree. Returns the
-/// number of leaves that were replaced.
+/// number of keys that a repair has made absent: a repairer that dies reports no replaced leaves.
 ///
 /// # Errors
 /// The first violation: a key on a living node that is lost, an operation that fails after the
@@ -162,6 +169,12 @@ impl RepairRun {
 pub fn run(seed: u64, plan: &RepairPlan) -> Result<usize, String> {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut run = RepairRun::new(random.random(), 3, plan.options, plan.delivery)?;
+    // Keys on all nodes.
+    run.client(FILLER, Duration::ZERO, fill);
+    run.finish()?;
+    for (number, history) in (0..).zip(&mut *run.histories.borrow_mut()) {
+        history.current = Some(number);
+    }
     let lost = NodeId(random.random_range(1..3));
     // Most workers have opened the tree by then.
     let until_loss = Duration::from_micros(random.random_range(500..2000));
@@ -188,7 +201,8 @@ pub fn run(seed: u64, plan: &RepairPlan) -> Result<usize, String> {
         run.repairer(repairer, until_loss + later);
     }
     run.finish()?;
-    run.repair_and_judge(true)
+    run.repair_and_judge(true)?;
+    Ok(run.forgotten.get())
 }
 
 /// Makes a run in which the only writer dies at a verb, another node than the first is lost then,
@@ -208,7 +222,8 @@ pub fn run_after_death(
     let now = run.simulation.now();
     run.simulation.lose_node(NodeId(1), now);
     run.finish()?;
-    run.repair_and_judge(false)
+    run.repair_and_judge(false)?;
+    Ok(run.replaced.get())
 }
 
 async fn fill(tree: ChimeTree<SimEndpoint>) -> Result<(), String> {
@@ -239,8 +254,8 @@ async fn work(
         let place = number as usize;
         let pause = Duration::from_micros(random.random_range(0..300));
         tree.endpoint().sleep(pause).await;
-        // No two writes have the same value.
-        let value = worker << 32 | step;
+        // No two writes have the same value, and none has one of the first values.
+        let value = (worker + 1) << 32 | step;
         let change = match random.random_range(0..10) {
             0..=4 => Some(Some(value)),
             5..=6 => Some(None),
@@ -287,15 +302,20 @@ async fn work(
 async fn judge(
     tree: ChimeTree<SimEndpoint>,
     histories: Option<Vec<KeyHistory>>,
+    forgotten: Rc<Cell<usize>>,
 ) -> Result<(), String> {
     if let Some(histories) = histories {
-        read_all(&tree, &histories).await?;
+        forgotten.set(read_all(&tree, &histories).await?);
     }
     rewrite(&tree).await
 }
 
-async fn read_all(tree: &ChimeTree<SimEndpoint>, histories: &[KeyHistory]) -> Result<(), String> {
-    let mut there = Vec::new();
+/// Checks the values of all keys. Returns the number of keys that a repair has made absent.
+async fn read_all(
+    tree: &ChimeTree<SimEndpoint>,
+    histories: &[KeyHistory],
+) -> Result<usize, String> {
+    let (mut there, mut forgotten) = (Vec::new(), 0);
     for (number, history) in (0..).zip(histories) {
         let found = tree.get(&key(number)).await;
         let found = found.map_err(|error| format!("get of key {number}: {error}"))?;
@@ -305,6 +325,8 @@ async fn read_all(tree: &ChimeTree<SimEndpoint>, histories: &[KeyHistory]) -> Re
         }
         if found.is_some() {
             there.push(key(number).to_vec());
+        } else if !history.allows(None, false) {
+            forgotten += 1;
         }
     }
     let mut scanned = all_keys(tree, true).await?;
@@ -316,7 +338,7 @@ async fn read_all(tree: &ChimeTree<SimEndpoint>, histories: &[KeyHistory]) -> Re
     if scanned != there {
         return Err(format!("scanned back {scanned:?}, but got {there:?}"));
     }
-    Ok(())
+    Ok(forgotten)
 }
 
 /// Writes twice the former number of keys, so that leaves are divided, reads them, and removes
