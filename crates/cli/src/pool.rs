@@ -9,7 +9,7 @@ use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Show the memory nodes of a pool, and repair a pool that has lost some.
+/// Show the memory nodes of a pool, and repair a pool that has lost some or takes some in again.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct PoolArguments {
@@ -21,6 +21,7 @@ pub(crate) struct PoolArguments {
 enum PoolCommand {
     Status(PoolStatusArguments),
     Repair(PoolRepairArguments),
+    Rejoin(PoolRejoinArguments),
 }
 
 /// Look at each memory node of a pool.
@@ -91,11 +92,30 @@ Examples:
   nearfield pool repair --pool shm:left,shm:right --lost 1
   nearfield pool repair --pool etcd:http://a:2379 --lost 1,4 --forget";
 
+/// Take memory nodes that have come back empty into a pool with two replicas.
+///
+/// The other node of the pair has the keys, and they are copied. Servers may run meanwhile: reads
+/// go on, and writes wait for the copy. All nodes must be served. If the command is interrupted,
+/// restart the empty node, and run it again.
+#[derive(Debug, Args)]
+#[command(after_long_help = REJOIN_EXAMPLES)]
+struct PoolRejoinArguments {
+    /// The memory nodes of the pool, as `nearfield serve` takes them
+    #[arg(long, value_name = "NODES")]
+    pool: PoolPlacement,
+}
+
+const REJOIN_EXAMPLES: &str = "\
+Examples:
+  nearfield memory-node --listen shm:right --number 1 &
+  nearfield pool rejoin --pool shm:left,shm:right";
+
 /// Runs the command.
 pub(crate) fn run(arguments: &PoolArguments) -> ExitCode {
     let done = match &arguments.command {
         PoolCommand::Status(arguments) => status(arguments),
         PoolCommand::Repair(arguments) => repair(arguments).map(|()| ExitCode::SUCCESS),
+        PoolCommand::Rejoin(arguments) => rejoin(arguments).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error}");
@@ -139,6 +159,23 @@ fn repair(arguments: &PoolRepairArguments) -> Result<(), Box<dyn Error>> {
         repaired.links,
         repaired.forgotten
     );
+    Ok(())
+}
+
+fn rejoin(arguments: &PoolRejoinArguments) -> Result<(), Box<dyn Error>> {
+    let rejoined = arguments.pool.rejoin()?;
+    let mut output = std::io::stdout();
+    // The reader of the output may have closed it.
+    if rejoined.is_empty() {
+        let _ = writeln!(output, "No node is empty.");
+    }
+    for node in rejoined {
+        let (number, bytes) = (node.number, node.copied_bytes);
+        let _ = writeln!(
+            output,
+            "memory {number} was taken in: {bytes} bytes were copied"
+        );
+    }
     Ok(())
 }
 

@@ -100,7 +100,7 @@ pub use placement::Pim;
 pub use placement::TieredPlacement;
 pub use placement::{AnyPlacement, Local, MapPlacement};
 #[cfg(feature = "pool")]
-pub use placement::{PoolNodeContent, PoolNodeStatus, PoolPlacement, PoolUse};
+pub use placement::{PoolNodeContent, PoolNodeStatus, PoolPlacement, PoolUse, RejoinedPoolNode};
 pub use read_result::MapReadResult;
 pub use typed::{TypedMap, TypedRange};
 

@@ -10,7 +10,7 @@ use nearfield_fabric_testkit::ShmNodes;
 use nearfield_testkit::keys::{self, SampleForm};
 use nearfield_testkit::model;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// A map that was opened twice, as by two processes, on nodes of its own. They are called in turn,
@@ -264,6 +264,65 @@ fn a_map_with_two_replicas_outlives_a_node() {
         let later = open();
         check(&later);
         assert_eq!(later.len(), Ok(KEYS as usize));
+    }
+}
+
+/// A node that comes back empty is taken in while a thread works, and has everything when the other
+/// node of its pair ends.
+#[test]
+fn a_node_that_comes_back_empty_is_taken_in() {
+    const KEYS: u64 = 2000;
+    for lost in 0..2 {
+        let mut nodes = ShmNodes::serve(2, 64 << 20).expect("nodes");
+        let names = nodes.names().to_vec();
+        let pool = PoolPlacement::shm(&names);
+        let map = OrderedMap::<Words>::builder().pool(pool.clone());
+        let map = map.replicas(2).build().expect("a map");
+        let put = |key: u64, value: u64| {
+            let began = Instant::now();
+            while let Err(error) = map.put(key, value) {
+                assert!(began.elapsed() < Duration::from_secs(30), "{error}");
+            }
+        };
+        for key in 0..KEYS {
+            put(key, key);
+        }
+        assert_eq!(pool.rejoin(), Ok(Vec::new()), "no node is empty");
+        nodes.end(lost);
+        for key in 0..KEYS / 2 {
+            put(key, key + 1);
+        }
+        nodes.serve_again(lost).expect("a node");
+        let written = AtomicU64::new(0);
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    let key = KEYS + written.load(Ordering::Relaxed);
+                    put(key, key);
+                    written.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            let rejoined = pool.rejoin();
+            // Also after it some changes go to both nodes.
+            std::thread::sleep(Duration::from_millis(300));
+            is_done.store(true, Ordering::Relaxed);
+            let rejoined = rejoined.expect("a copy");
+            assert_eq!(rejoined.len(), 1);
+            assert_eq!(rejoined[0].number.0, lost);
+            assert!(rejoined[0].copied_bytes > KEYS * 16);
+        });
+        let statuses = pool.statuses().expect("a list");
+        assert!(statuses.iter().all(|status| !status.serves_alone));
+        nodes.end(lost ^ 1);
+        let written = written.into_inner();
+        assert!(written > 0);
+        for key in 0..KEYS + written {
+            let value = key + u64::from(key < KEYS / 2);
+            assert_eq!(map.get(key), Ok(Some(value)), "without node {}", lost ^ 1);
+        }
+        put(0, 77);
+        assert_eq!(map.get(0), Ok(Some(77)));
     }
 }
 

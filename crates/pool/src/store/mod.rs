@@ -47,7 +47,7 @@ use health::NodeHealth;
 pub use health::PoolNodeState;
 use nearfield_core::{Batch, OperationError, OrderedIndex};
 use nearfield_fabric::{Endpoint, NodeId};
-pub use opening::{PoolMember, empty_nodes, pool_member, serves_alone};
+pub use opening::{PoolMember, empty_nodes, pool_member, serves_alone, take_in_node};
 pub use repair::{PoolRepair, PoolRepairError};
 use returns::NodeReturnSearch;
 use std::any::Any;

@@ -146,6 +146,18 @@ pub fn serves_alone(endpoint: &impl Endpoint, node: NodeId) -> Result<bool, Pool
     Ok(block_on(mirror::is_alone(endpoint, node))?)
 }
 
+/// Takes a memory node that has come back empty into its pair
+/// ([`take_in`](mirror::MirroredEndpoint::take_in)). Returns the number of bytes that were copied.
+///
+/// # Errors
+/// As [`take_in`](mirror::MirroredEndpoint::take_in).
+pub fn take_in_node<E: Endpoint>(
+    endpoint: &mirror::MirroredEndpoint<E>,
+    node: NodeId,
+) -> Result<u64, mirror::PairJoinError> {
+    block_on(endpoint.take_in(node))
+}
+
 /// Checks that all nodes that can be reached belong to one pool, in this order: to the pool of this
 /// identity, if one is given. None of them may have been excluded. The first one must be reachable.
 async fn check_membership(

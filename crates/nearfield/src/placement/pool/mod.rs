@@ -4,6 +4,7 @@ mod nodes;
 #[cfg(target_os = "linux")]
 mod placed;
 mod programs;
+mod rejoin;
 mod status;
 #[cfg(target_os = "linux")]
 mod transport;
@@ -25,6 +26,7 @@ use nearfield_pool::store::{
 use nearfield_radix::Entry;
 use nodes::{KnownPoolNodes, PoolNodeEntry, PoolNodeSource, parse_entries};
 pub(crate) use programs::ProgramNodes;
+pub use rejoin::RejoinedPoolNode;
 pub use status::{PoolNodeContent, PoolNodeStatus};
 use std::fmt::Debug;
 use std::mem::discriminant;

@@ -1,6 +1,7 @@
 //! Transports to memory nodes.
 
 use super::placed::PlacedEndpoint;
+use super::rejoin::RejoinedPoolNode;
 use super::status::FoundPoolNode;
 use super::{KnownPoolNodes, PoolMapIndex, PoolNodeEntry, ProgramNodes};
 use crate::form::MapForm;
@@ -14,7 +15,8 @@ use nearfield_fabric::{
 use nearfield_pool::PoolError;
 use nearfield_pool::chime::ChimeLockKind;
 use nearfield_pool::store::{
-    PoolStore, StoreOpenError, StoreOptions, empty_nodes, excluded_nodes, pool_member, serves_alone,
+    PoolStore, StoreOpenError, StoreOptions, empty_nodes, excluded_nodes, pool_member,
+    serves_alone, take_in_node,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -131,6 +133,15 @@ impl Endpoint for PoolEndpoint {
         on_either!(&self.transport, it => it.allocate_at(address, bytes).await)
     }
 
+    async fn find_memory(
+        &self,
+        from: GlobalAddress,
+        is_allocated: bool,
+    ) -> Result<Option<GlobalAddress>, FabricError> {
+        self.check(from.node())?;
+        on_either!(&self.transport, it => it.find_memory(from, is_allocated).await)
+    }
+
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         self.check(address.node())?;
         on_either!(&self.transport, it => it.free(address, bytes).await)
@@ -219,10 +230,20 @@ impl PoolConnector {
 
     /// Connects a thread to pairs of nodes, whose locks have this lease.
     fn connect_mirrored(
-        &self,
+        self: &Arc<Self>,
         pairs: &[NodePair],
         lease: Duration,
     ) -> Result<PlacedEndpoint, String> {
+        let endpoint = self.connect_pairs(pairs)?;
+        let (connector, same) = (Arc::clone(self), pairs.to_vec());
+        // A node that was taken in has another connection than the lost one.
+        let reconnect = move || connector.connect_pairs(&same).ok();
+        let endpoint = MirroredEndpoint::new(endpoint, pairs, lease).with_reconnection(reconnect);
+        Ok(PlacedEndpoint::Pairs(Box::new(endpoint)))
+    }
+
+    /// Connects a thread to the single nodes of pairs.
+    fn connect_pairs(&self, pairs: &[NodePair]) -> Result<PoolEndpoint, String> {
         let mut endpoint = self.connect()?;
         let empty: Vec<NodeId> = pairs
             .iter()
@@ -230,8 +251,7 @@ impl PoolConnector {
             .collect();
         // The other node has what was acknowledged.
         endpoint.absent.extend(empty);
-        let endpoint = MirroredEndpoint::new(endpoint, pairs, lease);
-        Ok(PlacedEndpoint::Pairs(Box::new(endpoint)))
+        Ok(endpoint)
     }
 
     /// Returns the endpoint of all threads: a new one if a node was lost, because the memory of a
@@ -293,6 +313,64 @@ fn pairs_of(nodes: &KnownPoolNodes) -> Result<Vec<NodePair>, StoreOpenError> {
     Ok(pairs.iter().map(pair).collect())
 }
 
+/// Returns the nodes with their numbers, which decide which of them are a pair, even if some cannot
+/// be reached.
+fn with_numbers(nodes: &KnownPoolNodes) -> KnownPoolNodes {
+    let mut nodes = nodes.clone();
+    for entry in &mut nodes.entries {
+        entry.is_numbered = true;
+    }
+    nodes
+}
+
+/// Takes each node that has come back empty into its pair.
+pub fn rejoin(nodes: &KnownPoolNodes) -> Result<Vec<RejoinedPoolNode>, StoreOpenError> {
+    let pairs = pairs_of(nodes)?;
+    // All maps have this lease.
+    let ChimeLockKind::Leased(lease) = StoreOptions::default().tree.locks else {
+        let what = "two replicas need locks with leases".to_owned();
+        return Err(StoreOpenError::Connect(what));
+    };
+    let connector = PoolConnector::new(with_numbers(nodes), false);
+    let endpoint = connector.connect().map_err(StoreOpenError::Connect)?;
+    let endpoint = MirroredEndpoint::new(endpoint, &pairs, lease);
+    let mut rejoined = Vec::new();
+    for pair in &pairs {
+        let Some(number) = node_to_take_in(&endpoint.endpoint(), pair)? else {
+            continue;
+        };
+        let copied_bytes = take_in_node(&endpoint, number)
+            .map_err(|error| StoreOpenError::Connect(error.to_string()))?;
+        rejoined.push(RejoinedPoolNode {
+            number,
+            copied_bytes,
+        });
+    }
+    Ok(rejoined)
+}
+
+/// Returns the node of a pair that the other one serves without, if it can be taken in.
+fn node_to_take_in(
+    endpoint: &PoolEndpoint,
+    pair: &NodePair,
+) -> Result<Option<NodeId>, StoreOpenError> {
+    // Both must be reached.
+    for node in [pair.primary, pair.backup] {
+        pool_member(endpoint, node)?;
+    }
+    if let Some(node) = empty_node_of(endpoint, pair) {
+        return Ok(Some(node));
+    }
+    // A node that an attempt has filled in part is refused later, with the remedy.
+    Ok(if serves_alone(endpoint, pair.primary)? {
+        Some(pair.backup)
+    } else if serves_alone(endpoint, pair.backup)? {
+        Some(pair.primary)
+    } else {
+        None
+    })
+}
+
 /// Opens the index like [`open`], on pairs of nodes.
 pub fn open_mirrored<F: MapForm>(
     nodes: &KnownPoolNodes,
@@ -303,12 +381,7 @@ pub fn open_mirrored<F: MapForm>(
         let what = "two replicas need locks with leases".to_owned();
         return Err(StoreOpenError::Connect(what));
     };
-    let mut nodes = nodes.clone();
-    for entry in &mut nodes.entries {
-        // The numbers decide which nodes are a pair, even if some cannot be reached.
-        entry.is_numbered = true;
-    }
-    let connector = Arc::new(PoolConnector::new(nodes, false));
+    let connector = Arc::new(PoolConnector::new(with_numbers(nodes), false));
     let connects = Arc::clone(&connector);
     let connect = move || connects.connect_mirrored(&pairs, lease);
     let store = PoolStore::open(connect, options)?;
