@@ -83,12 +83,24 @@ impl Endpoint for PlacedEndpoint {
         on_placed!(self, it => it.align_replicas(deadline, lock, ranges).await)
     }
 
+    async fn read_backup(&self, from: GlobalAddress, into: &mut [u8]) -> Result<bool, FabricError> {
+        on_placed!(self, it => it.read_backup(from, into).await)
+    }
+
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
         on_placed!(self, it => it.allocate(node, bytes).await)
     }
 
     async fn allocate_at(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         on_placed!(self, it => it.allocate_at(address, bytes).await)
+    }
+
+    async fn find_memory(
+        &self,
+        from: GlobalAddress,
+        is_allocated: bool,
+    ) -> Result<Option<GlobalAddress>, FabricError> {
+        on_placed!(self, it => it.find_memory(from, is_allocated).await)
     }
 
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
