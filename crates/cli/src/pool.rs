@@ -9,7 +9,8 @@ use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Show the memory nodes of a pool, and repair a pool that has lost some or takes some in again.
+/// Show the memory nodes of a pool, take nodes out of it or in again, and repair a pool without
+/// lost ones.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct PoolArguments {
@@ -22,12 +23,13 @@ enum PoolCommand {
     Status(PoolStatusArguments),
     Repair(PoolRepairArguments),
     Rejoin(PoolRejoinArguments),
+    Drain(PoolDrainArguments),
 }
 
 /// Look at each memory node of a pool.
 ///
-/// Fails unless all nodes are parts of one pool, or were excluded by a repair. A node that is empty
-/// has been restarted, and has lost the keys that it held.
+/// Fails unless all nodes are parts of one pool, or were excluded by a repair or a drain. A node
+/// that is empty has been restarted, and has lost the keys that it held.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 struct PoolStatusArguments {
@@ -110,12 +112,47 @@ Examples:
   nearfield memory-node --listen shm:right --number 1 &
   nearfield pool rejoin --pool shm:left,shm:right";
 
+/// Move all that is on a memory node to the other nodes, so that it can be ended.
+///
+/// Servers may run meanwhile. From the beginning on they put nothing more on the node. It is
+/// excluded at the end, and never used again; it stays in the list of nodes. The first node of a
+/// pool cannot be drained. A drain that has failed can be run again, or ended with --cancel.
+#[derive(Debug, Args)]
+#[command(after_long_help = DRAIN_EXAMPLES)]
+struct PoolDrainArguments {
+    /// The memory nodes of the pool, as `nearfield serve` takes them
+    #[arg(long, value_name = "NODES")]
+    pool: PoolPlacement,
+
+    /// The number of the node
+    #[arg(long, value_name = "NUMBER")]
+    node: u16,
+
+    /// Let servers use the node again, after a drain that has failed
+    #[arg(long)]
+    cancel: bool,
+
+    /// The longest key in the pool, in bytes, as `nearfield serve` takes it
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    pool_key_bytes: usize,
+
+    /// The longest key that is stored in its entry, in bytes, as `nearfield serve` takes it
+    #[arg(long, value_name = "BYTES")]
+    pool_key_slot_bytes: Option<usize>,
+}
+
+const DRAIN_EXAMPLES: &str = "\
+Examples:
+  nearfield pool drain --pool shm:left,shm:right --node 1
+  nearfield pool drain --pool etcd:http://a:2379 --node 4";
+
 /// Runs the command.
 pub(crate) fn run(arguments: &PoolArguments) -> ExitCode {
     let done = match &arguments.command {
         PoolCommand::Status(arguments) => status(arguments),
         PoolCommand::Repair(arguments) => repair(arguments).map(|()| ExitCode::SUCCESS),
         PoolCommand::Rejoin(arguments) => rejoin(arguments).map(|()| ExitCode::SUCCESS),
+        PoolCommand::Drain(arguments) => drain(arguments).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error}");
@@ -176,6 +213,26 @@ fn rejoin(arguments: &PoolRejoinArguments) -> Result<(), Box<dyn Error>> {
             "memory {number} was taken in: {bytes} bytes were copied"
         );
     }
+    Ok(())
+}
+
+fn drain(arguments: &PoolDrainArguments) -> Result<(), Box<dyn Error>> {
+    let nodes = arguments.pool.statuses()?;
+    let keys = (arguments.pool_key_bytes, arguments.pool_key_slot_bytes);
+    let map = existing_map(&arguments.pool, &nodes, keys)?;
+    let node = NodeId(arguments.node);
+    if arguments.cancel {
+        return Ok(map.cancel_drain(node)?);
+    }
+    let drained = map.drain(node)?;
+    // The reader of the output may have closed it.
+    let _ = writeln!(
+        std::io::stdout(),
+        "{} leaves and {} long values of {} bytes were moved. The node can be ended.",
+        drained.leaves,
+        drained.values,
+        drained.value_bytes
+    );
     Ok(())
 }
 
@@ -247,7 +304,7 @@ fn described(nodes: &[PoolNodeStatus]) -> Vec<String> {
         }
         PoolNodeContent::Part(member) => format!("belongs to pool {:016x}", member.identity),
         PoolNodeContent::Nothing => "empty".to_owned(),
-        PoolNodeContent::Excluded => "excluded by a repair".to_owned(),
+        PoolNodeContent::Excluded => "excluded by a repair or a drain".to_owned(),
         PoolNodeContent::Unknown(reason) => format!("lost: {reason}"),
         other => format!("{other:?}"),
     };

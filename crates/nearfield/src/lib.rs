@@ -85,7 +85,8 @@ pub use nearfield_pool::chime::LeafReads;
 pub use nearfield_pool::filtered::{ScanAggregates, ValueFilter};
 #[cfg(feature = "pool")]
 pub use nearfield_pool::store::{
-    PoolMember, PoolNodeCensus, PoolNodeState, PoolRepair, PoolRepairError, StoreOpenError,
+    PoolDrain, PoolDrainError, PoolMember, PoolNodeCensus, PoolNodeState, PoolRepair,
+    PoolRepairError, StoreOpenError,
 };
 pub use nearfield_radix::{
     Combine, EngineOptions, Entry, MemoryUse, RadixCounters, RadixPinGuard, ValueRef,

@@ -228,6 +228,58 @@ fn a_pool_is_repaired_without_a_node_that_is_gone() {
     second.end("-INT");
 }
 
+/// A process has the pool open while another drains a node, which is killed then.
+#[test]
+fn a_node_can_be_killed_once_it_is_drained() {
+    let name = |part: &str| format!("test-{}-drain-{part}", std::process::id());
+    let names = [name("first"), name("second")];
+    let list = names.each_ref().map(|name| format!("shm:{name}")).join(",");
+    let mut first = start_part(&names[0], 0);
+    let mut second = start_part(&names[1], 1);
+    let placement: PoolPlacement = list.parse().expect("a list");
+    let map = Home::pool_map(placement.clone(), 64, None).expect("a map");
+    let keys: Vec<String> = (0..5000).map(|number| format!("key{number:05}")).collect();
+    let value = |number: usize| vec![7_u8; number % 100];
+    for (number, key) in keys.iter().enumerate() {
+        let inserted = map.insert(key.as_bytes(), &value(number));
+        assert_eq!(inserted, Ok(None));
+    }
+    let run = |command: &str, words: &[&str]| {
+        let output = Command::new(NEARFIELD)
+            .args(["pool", command, "--pool", &list])
+            .args(words)
+            .output()
+            .expect("the program");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        (
+            output.status.success(),
+            text(output.stdout) + &text(output.stderr),
+        )
+    };
+    let (is_done, text) = run("drain", &["--node", "0"]);
+    assert!(!is_done && text.contains("cannot be drained"), "{text}");
+    let (is_done, text) = run("drain", &["--node", "1", "--cancel"]);
+    assert!(is_done && text.is_empty(), "{text}");
+    let (is_done, text) = run("drain", &["--node", "1"]);
+    assert!(is_done && text.contains("The node can be ended."), "{text}");
+    let is_none_moved = text.starts_with("0 leaves") || text.contains(" 0 long values");
+    assert!(!is_none_moved, "{text}");
+    let (is_whole, text) = run("status", &[]);
+    assert!(is_whole && text.contains("or a drain"), "{text}");
+    let (is_done, text) = run("drain", &["--node", "1"]);
+    assert!(!is_done && text.contains("is excluded"), "{text}");
+    let opened = Home::pool_map(placement, 64, None).expect("a map");
+    second.kill();
+    for (number, key) in keys.iter().enumerate() {
+        for map in [&map, &opened] {
+            assert_eq!(map.get(key.as_bytes()), Ok(Some(value(number))));
+            assert!(map.put(key.as_bytes(), &value(number)).is_ok());
+        }
+    }
+    assert_eq!(map.len(), Ok(keys.len()));
+    first.end("-INT");
+}
+
 #[test]
 fn it_is_reached_over_ucx_until_a_signal_ends_it() {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");

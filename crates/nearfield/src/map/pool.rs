@@ -6,7 +6,9 @@ use crate::placement::{PoolPlacement, PoolUse};
 use nearfield_core::OperationError;
 use nearfield_fabric::NodeId;
 use nearfield_pool::chime::LeafReads;
-use nearfield_pool::store::{PoolNodeCensus, PoolRepair, PoolRepairError};
+use nearfield_pool::store::{
+    PoolDrain, PoolDrainError, PoolNodeCensus, PoolRepair, PoolRepairError,
+};
 
 impl<F: MapForm> OrderedMap<F, PoolPlacement> {
     /// Sets the value of a key, present or not, without returning the old one. This is cheaper than
@@ -93,6 +95,51 @@ impl<F: MapForm> OrderedMap<F, PoolPlacement> {
     /// ```
     pub fn repair(&self, lost: &[NodeId], forgets: bool) -> Result<PoolRepair, PoolRepairError> {
         self.index.repair(lost, forgets)
+    }
+
+    /// Moves all leaves and long values of a memory node to the other nodes, and excludes it: then
+    /// it may be ended. Other clients may work meanwhile. From the beginning on nothing is
+    /// allocated on the node, also if the drain fails; another call continues it, and
+    /// [`cancel_drain`](OrderedMap::cancel_drain) ends that.
+    ///
+    /// The place of the node in the list of nodes stays taken. The first node of a pool cannot be
+    /// drained. No process may be suspended for 3 s between the moment at which it has written a
+    /// long value and that at which it publishes the value: the drain may miss it.
+    ///
+    /// # Errors
+    /// `Connect`; `First`; `Foreign` if the node is no part of the pool, `Away` if it or another
+    /// node cannot be reached, and `Excluded` if it is excluded already; `Pool` if a node fails
+    /// meanwhile, or the others have no room.
+    ///
+    /// ```no_run
+    /// use nearfield::{NodeId, PoolPlacement, WordMap};
+    ///
+    /// let map = WordMap::builder().pool(PoolPlacement::shm(["left", "right"])).build()?;
+    /// let drained = map.drain(NodeId(1))?;
+    /// println!("{} leaves were moved", drained.leaves);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn drain(&self, node: NodeId) -> Result<PoolDrain, PoolDrainError> {
+        self.index.drain(node)
+    }
+
+    /// Allows clients to allocate on a memory node again whose [`drain`](OrderedMap::drain) has
+    /// failed.
+    ///
+    /// # Errors
+    /// As [`drain`](OrderedMap::drain).
+    ///
+    /// ```no_run
+    /// use nearfield::{NodeId, PoolPlacement, WordMap};
+    ///
+    /// let map = WordMap::builder().pool(PoolPlacement::shm(["left", "right"])).build()?;
+    /// if map.drain(NodeId(1)).is_err() {
+    ///     map.cancel_drain(NodeId(1))?;
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cancel_drain(&self, node: NodeId) -> Result<(), PoolDrainError> {
+        self.index.cancel_drain(node)
     }
 
     /// Returns the numbers of leaves that ranges of this process have read: in this process, and by

@@ -19,7 +19,7 @@ use crate::layout::{
 use nearfield_fabric::recovery::epochs::{self, Epochs, TABLE_BYTES};
 use nearfield_fabric::recovery::owners::OwnerTable;
 use nearfield_fabric::recovery::redo;
-use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, NodeId, WORD_BYTES};
+use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, LINE_BYTES, NodeId, WORD_BYTES};
 use std::time::Duration;
 
 /// The word "NFTREE" and the number of the format, which changes whenever the bytes of nodes do.
@@ -157,8 +157,13 @@ impl ChimeHeaderAddress {
         let mut directories = Vec::new();
         for word in self.directory_words() {
             // No lock of a lost node can be taken.
-            if endpoint.is_reachable(word.node()) {
-                directories.push(address(endpoint, word).await?);
+            if !endpoint.is_reachable(word.node()) {
+                continue;
+            }
+            match address(endpoint, word).await {
+                // Nobody may have noticed the end of a node that was drained.
+                Err(PoolError::Fabric(FabricError::NodeLost { .. })) => {}
+                directory => directories.push(directory?),
             }
         }
         let claim = table.claim(endpoint).await?;

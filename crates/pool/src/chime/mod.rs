@@ -15,8 +15,8 @@
 //!   `batched_change` changes many keys of a leaf under one lock. `split` divides full nodes,
 //!   `merge` joins nearly empty ones. `load` fills a new tree with sorted entries. `scan` and
 //!   `scan_back` read ranges; `filtered_scan` reads ranges through a filter, with programs at the
-//!   memory nodes. `repair` replaces the leaves of lost memory nodes, and `census` reads all leaves
-//!   by memory node.
+//!   memory nodes. `repair` replaces the leaves of lost memory nodes, `drain` moves those of a node
+//!   to others, and `census` reads all leaves by memory node.
 //! - [`ChimeOptions`] selects the techniques.
 //! - `session` restricts the addresses that an operation may follow while memory is freed.
 //! - If locks have leases, a dead client blocks no other: the next client that takes its lock
@@ -27,6 +27,7 @@ mod batched_get;
 mod cached_node;
 mod census;
 mod change;
+mod drain;
 mod filtered_scan;
 mod header;
 mod leaf_lock_word;

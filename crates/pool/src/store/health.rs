@@ -12,7 +12,7 @@ pub struct PoolNodeState {
     pub node: NodeId,
     /// True unless the node was lost when it was last accessed.
     pub is_served: bool,
-    /// True if a repair has excluded the node, as far as this process has noticed.
+    /// True if a repair or a drain has excluded the node, as far as this process has noticed.
     pub is_excluded: bool,
     /// The number of operations that failed because it was lost.
     pub failures: u64,

@@ -8,7 +8,8 @@
 //!   are in flight at the same time, up to [`StoreOptions::in_flight`], and the operations on one
 //!   key are executed as one. `change` makes the changes of all keys of a leaf under one lock.
 //! - `census` counts keys and values by memory node.
-//! - `repair` replaces the parts of nodes that are lost for good; `excluded` has these nodes.
+//! - `repair` replaces the parts of nodes that are lost for good, and `drain` moves those of a node
+//!   to others; `excluded` has these nodes.
 //! - `filtered` reads ranges with a filter, and aggregates, by programs at the memory nodes if
 //!   these can be reached (`way`).
 //! - Each thread has a client of its own, created at its first operation; all share the cache.
@@ -18,6 +19,7 @@ mod blocks;
 mod census;
 mod change;
 mod client;
+mod drain;
 mod excluded;
 mod filtered;
 mod form;
@@ -38,6 +40,7 @@ use crate::layout::PoolIndexShape;
 use blocks::{BlockMemory, ValueBlockAllocator};
 pub use census::PoolNodeCensus;
 use client::PoolStoreClient;
+pub use drain::{PoolDrain, PoolDrainError};
 use excluded::ExcludedNodes;
 pub use excluded::excluded_nodes;
 pub use filtered::{Entries, FilteredStoreRange};

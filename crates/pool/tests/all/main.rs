@@ -7,6 +7,7 @@ mod batched_changes;
 mod coordination;
 mod costs;
 mod damaged;
+mod drains;
 mod filtered;
 mod interrupted;
 mod load;

@@ -45,11 +45,12 @@
 //!
 //! # Costs
 //! Operations cost nothing but counting. Every eighth of a lease a participant posts a swap and
-//! reads 2056 bytes, in one round trip. Retiring costs a round trip and 16 bytes. The epoch
+//! reads 2088 bytes, in one round trip. Retiring costs a round trip and 16 bytes. The epoch
 //! advances only when a participant has retired more than [`EpochOptions::retired_bytes`], because
 //! each advance makes caches read their entries again.
 
 mod blocks;
+mod closed;
 mod ring;
 mod table;
 #[cfg(test)]
@@ -60,6 +61,8 @@ use crate::address::GlobalAddress;
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
 use blocks::RetiredAllocations;
+pub use closed::ClosedNodes;
+use closed::KnownClosedNodes;
 use ring::RemoteAllocation;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -146,6 +149,8 @@ pub struct Epochs {
     safe_until: AtomicU64,
     /// The time at which it must renew its slot.
     due: AtomicU64,
+    /// The nodes on which participants do not allocate.
+    closed: KnownClosedNodes,
     /// True while a task makes a turn.
     turning: AtomicBool,
     seat: Mutex<ParticipantSlot>,
@@ -172,6 +177,7 @@ impl Epochs {
             active: Default::default(),
             safe_until: AtomicU64::default(),
             due: AtomicU64::default(),
+            closed: KnownClosedNodes::default(),
             turning: AtomicBool::default(),
             seat: Mutex::default(),
             blocks: Mutex::default(),

@@ -4,7 +4,7 @@
 use super::blocks::{BATCH, RetiredAllocations};
 use super::ring::{RemoteAllocation, RetirementEntry, RetirementRing};
 use super::table::{EpochTableSnapshot, ParticipantSlotState, SLOTS, read_word};
-use super::{EpochError, Epochs, RENEWALS_PER_LEASE, WAIT, nanoseconds};
+use super::{EpochError, Epochs, GRACE, RENEWALS_PER_LEASE, WAIT, nanoseconds};
 use crate::address::GlobalAddress;
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
@@ -109,6 +109,32 @@ impl Epochs {
         }
         self.hurry();
         Ok(true)
+    }
+
+    /// Advances the epoch until no operation follows an address from a cache that was read before
+    /// this call. Waits for all participants; the caller must hold no guard.
+    ///
+    /// # Errors
+    /// As [`tend`](Epochs::tend).
+    pub async fn advance(&self, endpoint: &impl Endpoint) -> Result<(), EpochError> {
+        let first = EpochTableSnapshot::read(endpoint, self.table).await?.epoch;
+        loop {
+            // Announces the epoch, and expels silent participants.
+            self.turn(endpoint).await?;
+            let scan = EpochTableSnapshot::read(endpoint, self.table).await?;
+            if scan.epoch >= first + GRACE {
+                return Ok(());
+            }
+            if scan.announced() >= scan.epoch {
+                let at = self.table.epoch();
+                endpoint
+                    .compare_swap(at, scan.epoch, scan.epoch + 1)
+                    .await?;
+            }
+            endpoint
+                .sleep(self.options.lease / RENEWALS_PER_LEASE)
+                .await;
+        }
     }
 
     fn has_slot(&self) -> bool {
@@ -223,6 +249,7 @@ impl Epochs {
         // The registration comes last: a guard that finds it has an epoch and times that belong to
         // it.
         self.local.store(after.epoch, Ordering::SeqCst);
+        self.closed.set(after.closed);
         self.renewed(began);
         self.registration.fetch_add(1, Ordering::SeqCst);
         Ok(true)
@@ -262,6 +289,7 @@ impl Epochs {
                 drop(seat);
                 // Memory may hold anything, but the epoch of this participant never falls.
                 self.local.store(local.max(scan.epoch), Ordering::SeqCst);
+                self.closed.set(scan.closed);
                 self.renewed(began);
                 return Ok(Some(scan));
             }

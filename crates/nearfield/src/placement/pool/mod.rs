@@ -20,8 +20,8 @@ use nearfield_fabric::{Endpoint, NodeId};
 use nearfield_pool::chime::LeafReads;
 use nearfield_pool::filtered::{ScanAggregates, ValueFilter};
 use nearfield_pool::store::{
-    FilteredStoreRange, PoolNodeCensus, PoolNodeState, PoolRepair, PoolRepairError, PoolStore,
-    StoreOpenError, StoreOptions,
+    FilteredStoreRange, PoolDrain, PoolDrainError, PoolNodeCensus, PoolNodeState, PoolRepair,
+    PoolRepairError, PoolStore, StoreOpenError, StoreOptions,
 };
 use nearfield_radix::Entry;
 use nodes::{KnownPoolNodes, PoolNodeEntry, PoolNodeSource, parse_entries};
@@ -240,6 +240,8 @@ trait AnyStore<F: MapForm>: OrderedIndex<F> + Debug {
     fn retired_bytes(&self) -> u64;
     fn node_states(&self) -> Vec<PoolNodeState>;
     fn repair(&self, lost: &[NodeId], forgets: bool) -> Result<PoolRepair, PoolRepairError>;
+    fn drain(&self, node: NodeId) -> Result<PoolDrain, PoolDrainError>;
+    fn cancel_drain(&self, node: NodeId) -> Result<(), PoolDrainError>;
     fn census(&self) -> Result<Vec<PoolNodeCensus>, OperationError>;
     fn leaf_reads(&self) -> LeafReads;
     fn selection(&self, bounds: Bounds<'_, F>, filter: ValueFilter) -> FilteredStoreRange;
@@ -273,6 +275,14 @@ impl<F: MapForm, E: Endpoint + 'static> AnyStore<F> for PoolStore<F, E> {
 
     fn repair(&self, lost: &[NodeId], forgets: bool) -> Result<PoolRepair, PoolRepairError> {
         PoolStore::repair(self, lost, forgets)
+    }
+
+    fn drain(&self, node: NodeId) -> Result<PoolDrain, PoolDrainError> {
+        PoolStore::drain(self, node)
+    }
+
+    fn cancel_drain(&self, node: NodeId) -> Result<(), PoolDrainError> {
+        PoolStore::cancel_drain(self, node)
     }
 
     fn census(&self) -> Result<Vec<PoolNodeCensus>, OperationError> {
@@ -345,6 +355,14 @@ impl<F: MapForm> PoolMapIndex<F> {
         forgets: bool,
     ) -> Result<PoolRepair, PoolRepairError> {
         self.store.repair(lost, forgets)
+    }
+
+    pub(crate) fn drain(&self, node: NodeId) -> Result<PoolDrain, PoolDrainError> {
+        self.store.drain(node)
+    }
+
+    pub(crate) fn cancel_drain(&self, node: NodeId) -> Result<(), PoolDrainError> {
+        self.store.cancel_drain(node)
     }
 
     pub(crate) fn census(&self) -> Result<Vec<PoolNodeCensus>, OperationError> {

@@ -29,7 +29,8 @@ pub enum PoolNodeContent {
     Part(PoolMember),
     /// Nothing: the node has been served since its start without a pool.
     Nothing,
-    /// Nothing that is used: a repair has excluded the node, whether it is served or not.
+    /// Nothing that is used: a repair or a drain has excluded the node, whether it is served or
+    /// not.
     Excluded,
     /// Unknown, because the node cannot be reached, for this reason.
     Unknown(String),

@@ -1,0 +1,156 @@
+//! Tests of drains of a memory node.
+
+mod scenario;
+
+use crate::trees::{chime, compute_node, key, nearfield};
+use nearfield_fabric::NodeId;
+use nearfield_fabric::transport::sim::{Delivery, FabricSimulation};
+use nearfield_fabric_testkit::INDEX_ROOT;
+use nearfield_hardware::network::NetworkPreset;
+use nearfield_pool::chime::{ChimeOptions, ChimeTree};
+use nearfield_pool::layout::{PoolIndexShape, Validation};
+use nearfield_pool::{PoolError, PoolIndexClient};
+use nearfield_testkit::seeds;
+use scenario::{DrainPlan, DyingClient, run, run_after_death};
+
+/// Returns our tree, and one whose leaves have fence keys.
+fn trees() -> [ChimeOptions; 2] {
+    let fenced = ChimeOptions {
+        shape: PoolIndexShape {
+            validation: Validation::Fences,
+            ..nearfield().shape
+        },
+        ..nearfield()
+    };
+    [nearfield(), fenced]
+}
+
+/// Clients work before, while and after three others drain a node; some of both die. The node is
+/// lost then, and nobody notices.
+#[test]
+fn no_operation_needs_a_node_that_was_drained() {
+    for delivery in [Delivery::Torn, Delivery::TornWords] {
+        for dying in [0.0, 0.4] {
+            for options in trees() {
+                let plan = DrainPlan {
+                    options,
+                    delivery,
+                    dying,
+                };
+                let mut moved = 0;
+                let failure = seeds::first_failure(40, |seed| {
+                    moved += run(seed, &plan)?;
+                    Ok::<(), String>(())
+                });
+                assert_eq!(failure, None, "{plan:?}");
+                assert!(moved > 0, "{plan:?}: no leaf was moved");
+            }
+        }
+    }
+}
+
+/// A drainer dies at each of its verbs, and another continues. So each step of a move is the last
+/// one of some run.
+#[test]
+fn a_drainer_that_died_at_any_verb_leaves_nothing_that_another_misses() {
+    for (delivery, step) in [(Delivery::Torn, 1), (Delivery::TornWords, 3)] {
+        for options in trees() {
+            let mut moved = 0;
+            for verb in (0..600).step_by(step) {
+                match run_after_death(DyingClient::Drainer, verb, options, delivery) {
+                    Ok(count) => moved += count,
+                    Err(failure) => panic!("death at verb {verb}, {delivery:?}: {failure}"),
+                }
+            }
+            assert!(moved > 0, "no leaf was moved");
+        }
+    }
+}
+
+/// Half of the moves are left undone, and the repair completes what was recorded.
+#[test]
+fn a_tree_is_repaired_after_a_drainer_that_died_at_any_verb() {
+    let dying = DyingClient::DrainerBeforeLoss;
+    for (delivery, step) in [(Delivery::Torn, 2), (Delivery::TornWords, 5)] {
+        for verb in (0..600).step_by(step) {
+            if let Err(failure) = run_after_death(dying, verb, nearfield(), delivery) {
+                panic!("death at verb {verb}, {delivery:?}: {failure}");
+            }
+        }
+    }
+}
+
+/// The only writer dies at each of its verbs. So each step of a division into the node is the last
+/// one of some run, also between its record and its first write.
+#[test]
+fn a_writer_that_died_at_any_verb_leaves_nothing_that_a_drain_misses() {
+    for (delivery, step) in [(Delivery::Torn, 1), (Delivery::TornWords, 3)] {
+        let mut moved = 0;
+        for verb in (0..400).step_by(step) {
+            match run_after_death(DyingClient::Writer, verb, nearfield(), delivery) {
+                Ok(count) => moved += count,
+                Err(failure) => panic!("death at verb {verb}, {delivery:?}: {failure}"),
+            }
+        }
+        assert!(moved > 0, "no leaf was moved");
+    }
+}
+
+/// Without leases a drain could not know if the holder of a lock is alive. The first node has all
+/// inner nodes.
+#[test]
+fn some_nodes_are_not_drained() {
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(1, network, Delivery::Whole);
+    let nodes: Vec<NodeId> = (0..2).map(|_| simulation.add_node(4 << 20)).collect();
+    for (options, node, refusal) in [
+        (chime(), NodeId(1), PoolError::Leaseless),
+        (
+            nearfield(),
+            NodeId(0),
+            PoolError::FirstNode { node: NodeId(0) },
+        ),
+    ] {
+        let (endpoint, nodes) = (simulation.endpoint(0), nodes.clone());
+        simulation.spawn(0, async move {
+            let compute_node = compute_node(options);
+            let tree = ChimeTree::create(endpoint, &nodes, INDEX_ROOT, compute_node).await;
+            let tree = tree.expect("a tree");
+            assert_eq!(tree.drain_leaves(node).await, Err(refusal));
+        });
+        assert_eq!(simulation.run(), 0);
+    }
+}
+
+/// A closed node gets no leaves, also if it was drained before there were any, and one that is
+/// opened again does.
+#[test]
+fn a_closed_node_gets_no_leaves() {
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(1, network, Delivery::Torn);
+    let nodes: Vec<NodeId> = (0..2).map(|_| simulation.add_node(4 << 20)).collect();
+    let (endpoint, second) = (simulation.endpoint(0), nodes[1]);
+    simulation.spawn(0, async move {
+        let node = compute_node(nearfield());
+        let tree = ChimeTree::create(endpoint, &nodes, INDEX_ROOT, node).await;
+        let tree = tree.expect("a tree");
+        // The root is a leaf, which may be on either node.
+        assert!(tree.drain_leaves(second).await.expect("a drain") <= 1);
+        for number in 0..100 {
+            let inserted = tree.insert(&key(number), &number.to_le_bytes()).await;
+            assert_eq!(inserted, Ok(None));
+        }
+        assert_eq!(tree.drain_leaves(second).await, Ok(0));
+        assert_eq!(tree.close_node(second, false).await, Ok(()));
+        for number in 100..200 {
+            let inserted = tree.insert(&key(number), &number.to_le_bytes()).await;
+            assert_eq!(inserted, Ok(None));
+        }
+        assert!(tree.drain_leaves(second).await.expect("a drain") > 2);
+        for number in 0..200 {
+            let found = tree.get(&key(number)).await;
+            assert_eq!(found, Ok(Some(number.to_le_bytes().to_vec())));
+        }
+    });
+    assert_eq!(simulation.run(), 0);
+}
