@@ -100,7 +100,7 @@ impl<E: Endpoint> Endpoint for MirroredEndpoint<E> {
         }
         self.write_deferred().await?;
         let pair = self.index(from.node())?;
-        self.fence(pair, false).await?;
+        self.fence(pair, false, Duration::MAX).await?;
         if self.view_of(pair) != PairView::Both {
             return Ok(false);
         }
@@ -121,7 +121,7 @@ impl<E: Endpoint> Endpoint for MirroredEndpoint<E> {
         // allocated there.
         let mut unequal = Vec::new();
         loop {
-            self.fence(pair, true).await?;
+            self.fence(pair, true, Duration::MAX).await?;
             let (view, serving, version, nodes) = self.with(pair, |state| {
                 (state.view, state.serving(), state.version, state.pair)
             });
@@ -138,7 +138,7 @@ impl<E: Endpoint> Endpoint for MirroredEndpoint<E> {
                 // The call has no deadline, so the copy of the node's memory may have begun before
                 // the node has executed it.
                 self.confirm(pair).await?;
-                self.fence(pair, true).await?;
+                self.fence(pair, true, Duration::MAX).await?;
                 let (now_at, is_whole, backup) = self.with(pair, |state| {
                     let is_whole = state.view == PairView::Both;
                     (state.version, is_whole, state.pair.backup)
@@ -181,7 +181,7 @@ impl<E: Endpoint> Endpoint for MirroredEndpoint<E> {
 
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         let pair = self.index(address.node())?;
-        self.fence(pair, true).await?;
+        self.fence(pair, true, Duration::MAX).await?;
         let nodes = self.nodes_of(pair);
         let at = |node| GlobalAddress::new(node, address.offset());
         // The backup first: the primary chooses only memory that is free at the backup, too.

@@ -20,7 +20,7 @@ impl<E: Endpoint> MirroredEndpoint<E> {
     ) -> Result<bool, FabricError> {
         let pair = self.index(from.node())?;
         loop {
-            let fence = self.fence(pair, true).await?;
+            let fence = self.fence(pair, true, deadline).await?;
             let nodes = self.nodes_of(pair);
             if self.view_of(pair) != PairView::Both || !self.rules.aligns {
                 return Ok(!self.is_void(pair, deadline));

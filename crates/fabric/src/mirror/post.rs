@@ -198,7 +198,7 @@ impl<E: Endpoint> MirroredEndpoint<E> {
         progress: &mut BackupProgress,
     ) -> Result<bool, FabricError> {
         loop {
-            let fence = self.fence(pair, true).await?;
+            let fence = self.fence(pair, true, deadline).await?;
             let (view, backup, version) =
                 self.with(pair, |state| (state.view, state.pair.backup, state.version));
             if view != PairView::Both {
@@ -329,7 +329,7 @@ impl<E: Endpoint> MirroredEndpoint<E> {
         loop {
             let mut limit = last;
             for &pair in pairs {
-                limit = limit.min(self.fence(pair, changes).await?);
+                limit = limit.min(self.fence(pair, changes, last).await?);
             }
             for &pair in pairs {
                 if self.lacks_changes(pair, verbs, progress)? {

@@ -14,8 +14,14 @@ const RECONNECTIONS: usize = 3;
 
 impl<E: Endpoint> MirroredEndpoint<E> {
     /// Returns the time until which posts to the pair may begin, after a read of the view words if
-    /// the last one is long ago. A post that changes memory waits while the memory is copied.
-    pub(super) async fn fence(&self, pair: usize, changes: bool) -> Result<Duration, FabricError> {
+    /// the last one is long ago. A post that changes memory waits while the memory is copied, but
+    /// not after its deadline, from which on it has no effect.
+    pub(super) async fn fence(
+        &self,
+        pair: usize,
+        changes: bool,
+        deadline: Duration,
+    ) -> Result<Duration, FabricError> {
         loop {
             let (view, confirmed, fence, is_joining) = self.with(pair, |state| {
                 (
@@ -32,7 +38,7 @@ impl<E: Endpoint> MirroredEndpoint<E> {
             let now = self.endpoint().now();
             let is_recent = confirmed.is_some_and(|confirmed| now < confirmed + self.lease / 4);
             if let Some(fence) = fence.filter(|_| is_recent) {
-                if !changes || !is_joining || !self.rules.pauses {
+                if !changes || !is_joining || !self.rules.pauses || now >= deadline {
                     return Ok(fence);
                 }
                 self.endpoint().sleep(self.lease / 8).await;

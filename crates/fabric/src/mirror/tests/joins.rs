@@ -116,7 +116,7 @@ impl JoinRun {
         self.simulation.spawn(number, async move {
             while witness.view(PAIRS[0].number) == Ok(PairView::Both) {
                 // Its outcome shows in the view.
-                let _ = witness.fence(0, false).await;
+                let _ = witness.fence(0, false, Duration::MAX).await;
                 witness.sleep(LEASE / 4).await;
             }
         });
@@ -199,7 +199,7 @@ fn run_joined(seed: u64, delivery: Delivery, rules: MirrorRules) -> Result<JoinR
         let (number, endpoint) = run.other();
         run.simulation.spawn(number, async move {
             // The check of the words follows.
-            let _ = endpoint.fence(0, false).await;
+            let _ = endpoint.fence(0, false, Duration::MAX).await;
         });
         run.settle()?;
     }
@@ -333,6 +333,48 @@ fn allocated_memory_is_the_same_after_a_node_was_taken_in() {
         let left = [0, 1].map(|node| simulation.allocated_bytes(NodeId(node)));
         assert_eq!(left[0], left[1], "bytes after node {lost} was taken in");
     }
+}
+
+/// A regression: the release of a lock waited for the whole copy, and the client's reads behind it.
+#[test]
+fn reads_go_on_while_a_release_waits_for_a_copy() {
+    alone(
+        |simulation| {
+            simulation.lose_node(NodeId(1), Duration::from_millis(1));
+            let copier = simulation.endpoint(1);
+            simulation.spawn(1, async move {
+                copier.sleep(Duration::from_millis(10)).await;
+                let word_at = view_word(NodeId(0));
+                let mut word = ViewWord::NEW.with(ViewKind::Alone);
+                // A copy that takes 30 leases.
+                for _ in 0..240 {
+                    let next = word.next(ViewKind::Joining);
+                    let found = copier.compare_swap(word_at, word.0, next.0).await;
+                    assert_eq!(found, Ok(word.0));
+                    word = next;
+                    copier.sleep(LEASE / 8).await;
+                }
+                let alone = word.with(ViewKind::Alone);
+                let found = copier.compare_swap(word_at, word.0, alone.0).await;
+                assert_eq!(found, Ok(word.0));
+            });
+        },
+        |endpoint| async move {
+            endpoint.sleep(Duration::from_millis(2)).await;
+            // It notices the loss of the backup.
+            endpoint.write(at(0, 704), &[1; 8]).await.unwrap();
+            endpoint.sleep(Duration::from_millis(12)).await;
+            let mut bytes = [0; 8];
+            endpoint.read(at(0, 704), &mut bytes).await.unwrap();
+            let deadline = endpoint.now() + LEASE / 2;
+            let put_off = endpoint.write_unsignalled_by(deadline, at(0, 8192), &[2; 8]);
+            assert_eq!(put_off, Ok(true));
+            let began = endpoint.now();
+            endpoint.read(at(0, 704), &mut bytes).await.unwrap();
+            assert!(endpoint.now() - began < 2 * LEASE);
+            assert_eq!(bytes, [1; 8]);
+        },
+    );
 }
 
 #[test]
