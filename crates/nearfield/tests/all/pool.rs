@@ -3,8 +3,8 @@
 
 use crate::ranges::Model;
 use nearfield::{
-    Batch, ComparisonResult, MapForm, OperationError, OrderedIndex, OrderedMap, PointResult,
-    PoolMember, PoolNodeContent, PoolPlacement, ScanDirection, UpdateOutcome, Words,
+    Batch, ComparisonResult, MapForm, NodeId, OperationError, OrderedIndex, OrderedMap,
+    PointResult, PoolMember, PoolNodeContent, PoolPlacement, ScanDirection, UpdateOutcome, Words,
 };
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_testkit::keys::{self, SampleForm};
@@ -324,6 +324,39 @@ fn a_node_that_comes_back_empty_is_taken_in() {
         put(0, 77);
         assert_eq!(map.get(0), Ok(Some(77)));
     }
+}
+
+/// A pair is drained and ended. The map is used without it, and can be opened.
+#[test]
+fn a_pair_of_nodes_can_be_drained() {
+    let mut nodes = ShmNodes::serve(4, 64 << 20).expect("nodes");
+    let names = nodes.names().to_vec();
+    let pool = PoolPlacement::shm(&names);
+    let open = || {
+        let map = OrderedMap::<Words>::builder().pool(pool.clone());
+        map.replicas(2).build().expect("a map")
+    };
+    let map = open();
+    let put = |key: u64| {
+        let began = Instant::now();
+        while let Err(error) = map.put(key, key) {
+            assert!(began.elapsed() < Duration::from_secs(30), "{error}");
+        }
+    };
+    for key in 0..2000 {
+        put(key);
+    }
+    let drained = map.drain(NodeId(2)).expect("a drain");
+    assert!(drained.leaves > 0, "{drained:?}");
+    nodes.end(2);
+    nodes.end(3);
+    assert_eq!(pool.rejoin(), Ok(Vec::new()), "an excluded pair stays so");
+    for map in [&map, &open()] {
+        for key in 0..2000 {
+            assert_eq!(map.get(key), Ok(Some(key)));
+        }
+    }
+    put(0);
 }
 
 #[test]

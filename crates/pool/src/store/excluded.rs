@@ -91,6 +91,12 @@ pub(super) async fn count_repair(endpoint: &impl Endpoint, first: NodeId) -> Res
 /// again. Returns none if the first node cannot be read.
 pub fn excluded_nodes(endpoint: &impl Endpoint) -> Vec<NodeId> {
     let first = endpoint.nodes().first().copied().unwrap_or_default();
+    nodes_excluded_by(endpoint, first)
+}
+
+/// Returns the same as [`excluded_nodes`], where the first node of the pool is this one, or the
+/// other one of its pair.
+pub fn nodes_excluded_by(endpoint: &impl Endpoint, first: NodeId) -> Vec<NodeId> {
     let excluded = block_on(ExcludedNodes::read(endpoint, first)).unwrap_or_default();
     let numbers = (0..NUMBER_WORDS as u16 * WORD_BITS).map(NodeId);
     numbers.filter(|&node| excluded.contains(node)).collect()

@@ -42,7 +42,7 @@ pub use census::PoolNodeCensus;
 use client::PoolStoreClient;
 pub use drain::{PoolDrain, PoolDrainError};
 use excluded::ExcludedNodes;
-pub use excluded::excluded_nodes;
+pub use excluded::{excluded_nodes, nodes_excluded_by};
 pub use filtered::{Entries, FilteredStoreRange};
 use form::Codec;
 pub use form::PoolEntryForm;

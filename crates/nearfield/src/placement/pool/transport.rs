@@ -15,8 +15,8 @@ use nearfield_fabric::{
 use nearfield_pool::PoolError;
 use nearfield_pool::chime::ChimeLockKind;
 use nearfield_pool::store::{
-    PoolStore, StoreOpenError, StoreOptions, empty_nodes, excluded_nodes, pool_member,
-    serves_alone, take_in_node,
+    PoolStore, StoreOpenError, StoreOptions, empty_nodes, excluded_nodes, nodes_excluded_by,
+    pool_member, serves_alone, take_in_node,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -245,6 +245,9 @@ impl PoolConnector {
     /// Connects a thread to the single nodes of pairs.
     fn connect_pairs(&self, pairs: &[NodePair]) -> Result<PoolEndpoint, String> {
         let mut endpoint = self.connect()?;
+        let excluded = excluded_pairs(&endpoint, pairs);
+        // A pair is excluded as a whole.
+        endpoint.absent.extend(excluded.iter().flat_map(nodes_of));
         let empty: Vec<NodeId> = pairs
             .iter()
             .filter_map(|pair| empty_node_of(&endpoint, pair))
@@ -313,6 +316,19 @@ fn pairs_of(nodes: &KnownPoolNodes) -> Result<Vec<NodePair>, StoreOpenError> {
     Ok(pairs.iter().map(pair).collect())
 }
 
+fn nodes_of(pair: &NodePair) -> [NodeId; 2] {
+    [pair.primary, pair.backup]
+}
+
+/// Returns the pairs that were excluded, as either node of the first pair has it.
+fn excluded_pairs(endpoint: &PoolEndpoint, pairs: &[NodePair]) -> Vec<NodePair> {
+    let first = pairs.first().into_iter().flat_map(nodes_of);
+    let excluded = first.flat_map(|node| nodes_excluded_by(endpoint, node));
+    let excluded: Vec<NodeId> = excluded.collect();
+    let is_excluded = |pair: &&NodePair| excluded.contains(&pair.number);
+    pairs.iter().filter(is_excluded).copied().collect()
+}
+
 /// Returns the nodes with their numbers, which decide which of them are a pair, even if some cannot
 /// be reached.
 fn with_numbers(nodes: &KnownPoolNodes) -> KnownPoolNodes {
@@ -333,9 +349,10 @@ pub fn rejoin(nodes: &KnownPoolNodes) -> Result<Vec<RejoinedPoolNode>, StoreOpen
     };
     let connector = PoolConnector::new(with_numbers(nodes), false);
     let endpoint = connector.connect().map_err(StoreOpenError::Connect)?;
+    let excluded = excluded_pairs(&endpoint, &pairs);
     let endpoint = MirroredEndpoint::new(endpoint, &pairs, lease);
     let mut rejoined = Vec::new();
-    for pair in &pairs {
+    for pair in pairs.iter().filter(|pair| !excluded.contains(pair)) {
         let Some(number) = node_to_take_in(&endpoint.endpoint(), pair)? else {
             continue;
         };
