@@ -108,8 +108,8 @@ impl<F: MapForm> OrderedMap<F, PoolPlacement> {
     ///
     /// # Errors
     /// `Connect`; `First`; `Foreign` if the node is no part of the pool, `Away` if it or another
-    /// node cannot be reached, and `Excluded` if it is excluded already; `Pool` if a node fails
-    /// meanwhile, or the others have no room.
+    /// node cannot be reached, and `Excluded` if it is excluded already; `Busy` while another node
+    /// is drained; `Cancelled`; `Pool` if a node fails meanwhile, or the others have no room.
     ///
     /// ```no_run
     /// use nearfield::{NodeId, PoolPlacement, WordMap};

@@ -1,8 +1,9 @@
 //! Draining of a memory node: its part of a store is moved to the other nodes.
 
 use super::blocks::LEASE;
+use super::claim::{DrainClaim, DrainClaimOutcome};
 use super::client::{PIECE_MAX, PoolStoreClient, SlotRange, behind};
-use super::excluded::{ExcludedNodes, exclude};
+use super::excluded::ExcludedNodes;
 use super::form::{StoreSlotValue, StoreValueBlock};
 use super::{PoolEntryForm, PoolStore};
 use crate::chime::KeyChangeDecision;
@@ -61,6 +62,18 @@ pub enum PoolDrainError {
         /// The node.
         node: NodeId,
     },
+    /// The drain of a node was begun, and has not ended.
+    #[error("the drain of memory {node} has not ended: run it again, or cancel it")]
+    Busy {
+        /// The node that is drained.
+        node: NodeId,
+    },
+    /// The drain was cancelled meanwhile.
+    #[error("the drain of memory {node} was cancelled")]
+    Cancelled {
+        /// The node.
+        node: NodeId,
+    },
     /// The nodes have failed meanwhile, or the others have no room. Another drain continues this
     /// one.
     #[error(transparent)]
@@ -76,8 +89,9 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
     /// and that at which it publishes the value: the drain may miss it.
     ///
     /// # Errors
-    /// `Connect`, `First`, `Foreign` and `Away` before anything is changed; `Excluded` if the node
-    /// is excluded already; `Pool`, with `OutOfMemory` of a node if the others have no room.
+    /// `Connect`, `First`, `Foreign` and `Away` before anything is changed; `Busy` if another node
+    /// is drained; `Excluded` if the node is excluded already; `Cancelled`; `Pool`, with
+    /// `OutOfMemory` of a node if the others have no room.
     pub fn drain(&self, node: NodeId) -> Result<PoolDrain, PoolDrainError> {
         let client = self.connect_again().map_err(PoolDrainError::Connect)?;
         block_on(client.drain(&self.nodes, node))
@@ -90,6 +104,14 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
     pub fn cancel_drain(&self, node: NodeId) -> Result<(), PoolDrainError> {
         let client = self.connect_again().map_err(PoolDrainError::Connect)?;
         block_on(client.cancel_drain(&self.nodes, node))
+    }
+}
+
+fn claimed(outcome: DrainClaimOutcome, node: NodeId) -> Result<DrainClaim, PoolDrainError> {
+    match outcome {
+        DrainClaimOutcome::Claimed(claim) => Ok(claim),
+        DrainClaimOutcome::Busy(node) => Err(PoolDrainError::Busy { node }),
+        DrainClaimOutcome::Excluded => Err(PoolDrainError::Excluded { node }),
     }
 }
 
@@ -119,6 +141,8 @@ impl<E: Endpoint> PoolStoreClient<E> {
     async fn drain(&self, nodes: &[NodeId], node: NodeId) -> Result<PoolDrain, PoolDrainError> {
         self.check_drain(nodes, node).await?;
         let endpoint = self.tree.endpoint();
+        let first = nodes.first().copied().unwrap_or_default();
+        let claim = claimed(DrainClaim::drain(endpoint, first, node).await?, node)?;
         self.blocks.close_node(endpoint, node, true).await?;
         let closed = endpoint.now();
         let mut drain = PoolDrain {
@@ -130,16 +154,20 @@ impl<E: Endpoint> PoolStoreClient<E> {
         endpoint.sleep(rest).await;
         // A value that changes meanwhile goes to another node by itself.
         while self.drain_values(node, &mut drain).await? {}
-        let first = nodes.first().copied().unwrap_or_default();
-        exclude(endpoint, first, node).await?;
-        Ok(drain)
+        match claim.exclude(endpoint).await? {
+            true => Ok(drain),
+            false => Err(PoolDrainError::Cancelled { node }),
+        }
     }
 
     async fn cancel_drain(&self, nodes: &[NodeId], node: NodeId) -> Result<(), PoolDrainError> {
         self.check_drain(nodes, node).await?;
         let endpoint = self.tree.endpoint();
+        let first = nodes.first().copied().unwrap_or_default();
+        let claim = claimed(DrainClaim::cancel(endpoint, first, node).await?, node)?;
         self.blocks.close_node(endpoint, node, false).await?;
-        Ok(self.tree.close_node(node, false).await?)
+        self.tree.close_node(node, false).await?;
+        Ok(claim.end(endpoint).await?)
     }
 
     /// Moves the long values that are on a node. Returns true if there were any.

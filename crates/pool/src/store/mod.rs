@@ -9,7 +9,7 @@
 //!   key are executed as one. `change` makes the changes of all keys of a leaf under one lock.
 //! - `census` counts keys and values by memory node.
 //! - `repair` replaces the parts of nodes that are lost for good, and `drain` moves those of a node
-//!   to others; `excluded` has these nodes.
+//!   to others; `excluded` has these nodes, and `claim` the drain that is made.
 //! - `filtered` reads ranges with a filter, and aggregates, by programs at the memory nodes if
 //!   these can be reached (`way`).
 //! - Each thread has a client of its own, created at its first operation; all share the cache.
@@ -18,6 +18,7 @@ mod batch;
 mod blocks;
 mod census;
 mod change;
+mod claim;
 mod client;
 mod drain;
 mod excluded;
