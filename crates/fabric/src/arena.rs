@@ -149,6 +149,25 @@ impl FabricArena {
         }
     }
 
+    /// Allocates on one of the nodes, whichever turn it is, and on no other. It may be one that the
+    /// arena avoids.
+    ///
+    /// # Errors
+    /// `NoSuchNode` if the arena does not have the node, `OutOfMemory`, and `NodeLost`.
+    pub async fn allocate_on(
+        &self,
+        endpoint: &impl Endpoint,
+        node: NodeId,
+        bytes: u64,
+    ) -> Result<GlobalAddress, FabricError> {
+        let place = self.left.borrow().iter().position(|(at, _)| *at == node);
+        let place = place.ok_or(FabricError::NoSuchNode { node })?;
+        if !endpoint.is_reachable(node) {
+            return Err(FabricError::NodeLost { node });
+        }
+        self.allocate_at(endpoint, place, bytes).await
+    }
+
     async fn allocate_at(
         &self,
         endpoint: &impl Endpoint,
@@ -378,6 +397,26 @@ mod tests {
         });
         assert_eq!(simulation.run(), 0);
         assert_eq!(simulation.allocated_bytes(NodeId(1)), 0);
+    }
+
+    #[test]
+    fn a_node_is_chosen_whichever_turn_it_is() {
+        let (mut simulation, nodes) = FabricSimulation::with_nodes(1, Delivery::Torn, [1 << 20; 3]);
+        let endpoint = simulation.endpoint(0);
+        simulation.spawn(0, async move {
+            let arena = FabricArena::new(&nodes, 1 << 16);
+            for _ in 0..10 {
+                let piece = arena.allocate_on(&endpoint, nodes[2], 64).await.unwrap();
+                assert_eq!(piece.node(), nodes[2]);
+            }
+            let full = arena.allocate_on(&endpoint, nodes[1], 1 << 21).await;
+            let (node, bytes) = (nodes[1], 1 << 21);
+            assert_eq!(full, Err(FabricError::OutOfMemory { node, bytes }));
+            let node = NodeId(7);
+            let none = arena.allocate_on(&endpoint, node, 64).await;
+            assert_eq!(none, Err(FabricError::NoSuchNode { node }));
+        });
+        assert_eq!(simulation.run(), 0);
     }
 
     #[test]

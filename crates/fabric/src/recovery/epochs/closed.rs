@@ -1,7 +1,7 @@
-//! Nodes on which no participant allocates.
+//! Nodes on which no participant allocates, and notices to all participants.
 //!
-//! The line of the global epoch has a bit for each node. Participants read it when they renew their
-//! slots, without a further message.
+//! The line of the global epoch has a bit for each node, and a count of notices. Participants read
+//! it when they renew their slots, without a further message.
 
 use super::table::EpochTable;
 use super::{EpochError, Epochs};
@@ -103,6 +103,28 @@ impl Epochs {
         self.closed.set(ClosedNodes(words));
         Ok(())
     }
+
+    /// Returns the number of notices that the participant has learned of, as of the last renewal
+    /// of its slot. No round trip.
+    pub fn notices(&self) -> u64 {
+        self.notices.load(Ordering::SeqCst)
+    }
+
+    /// Gives all participants notice of a change that the caller has made elsewhere. They learn of
+    /// it as of [closed nodes](Epochs::close_node).
+    ///
+    /// # Errors
+    /// The errors of the table's node.
+    pub async fn notify(&self, endpoint: &impl Endpoint) -> Result<(), EpochError> {
+        let before = endpoint.add(notices_word(self.table), 1).await?;
+        self.notices
+            .fetch_max(before.wrapping_add(1), Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+fn notices_word(table: EpochTable) -> GlobalAddress {
+    table.epoch().plus((1 + CLOSED_WORDS as u64) * WORD_BYTES)
 }
 
 fn closed_word(table: EpochTable, node: NodeId) -> GlobalAddress {
@@ -131,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn participants_learn_which_nodes_are_closed_and_opened() {
+    fn participants_learn_of_closed_nodes_and_of_notices() {
         let (mut simulation, _) = FabricSimulation::with_nodes(1, Delivery::Torn, [1 << 17]);
         let endpoint = simulation.endpoint(0);
         simulation.spawn(0, async move {
@@ -141,6 +163,9 @@ mod tests {
             let one = registered(&endpoint, table).await;
             let other = registered(&endpoint, table).await;
             assert!(one.closed_nodes().is_empty() && other.closed_nodes().is_empty());
+            assert_eq!(one.notify(&endpoint).await, Ok(()));
+            assert_eq!(other.notify(&endpoint).await, Ok(()));
+            assert_eq!((one.notices(), other.notices()), (1, 2));
             for number in [1, 63, 64, 255] {
                 let closed = one.close_node(&endpoint, NodeId(number), true).await;
                 assert_eq!(closed, Ok(()));
@@ -151,6 +176,7 @@ mod tests {
             other.tend(&endpoint).await.unwrap();
             // A participant that comes later knows them from the beginning on.
             let third = registered(&endpoint, table).await;
+            assert_eq!((other.notices(), third.notices()), (2, 2));
             for epochs in [&one, &other, &third] {
                 let closed = epochs.closed_nodes();
                 let numbers = (0..u16::MAX).filter(|&number| closed.contains(NodeId(number)));
@@ -161,6 +187,7 @@ mod tests {
             assert_eq!(one.advance(&endpoint).await, Ok(()));
             other.tend(&endpoint).await.unwrap();
             assert!(!other.enter().may_follow(before));
+            assert_eq!(one.notices(), 2);
             let node = NodeId(256);
             let refused = one.close_node(&endpoint, node, true).await;
             assert_eq!(refused, Err(FabricError::NoSuchNode { node }.into()));

@@ -45,7 +45,7 @@
 //!
 //! # Costs
 //! Operations cost nothing but counting. Every eighth of a lease a participant posts a swap and
-//! reads 2088 bytes, in one round trip. Retiring costs a round trip and 16 bytes. The epoch
+//! reads 2096 bytes, in one round trip. Retiring costs a round trip and 16 bytes. The epoch
 //! advances only when a participant has retired more than [`EpochOptions::retired_bytes`], because
 //! each advance makes caches read their entries again.
 
@@ -151,6 +151,8 @@ pub struct Epochs {
     due: AtomicU64,
     /// The nodes on which participants do not allocate.
     closed: KnownClosedNodes,
+    /// The number of notices to participants, as far as it is known.
+    notices: AtomicU64,
     /// True while a task makes a turn.
     turning: AtomicBool,
     seat: Mutex<ParticipantSlot>,
@@ -178,6 +180,7 @@ impl Epochs {
             safe_until: AtomicU64::default(),
             due: AtomicU64::default(),
             closed: KnownClosedNodes::default(),
+            notices: AtomicU64::default(),
             turning: AtomicBool::default(),
             seat: Mutex::default(),
             blocks: Mutex::default(),
@@ -223,10 +226,15 @@ impl Epochs {
     /// # Errors
     /// `NoSlot`, and the nodes' errors.
     pub async fn tend(&self, endpoint: &impl Endpoint) -> Result<(), EpochError> {
-        if nanoseconds(endpoint.now()) < self.due.load(Ordering::SeqCst) {
+        if !self.is_due(endpoint) {
             return Ok(());
         }
         self.turn(endpoint).await.map(drop)
+    }
+
+    /// Returns true if it is time to [`tend`](Epochs::tend).
+    pub fn is_due(&self, endpoint: &impl Endpoint) -> bool {
+        nanoseconds(endpoint.now()) >= self.due.load(Ordering::SeqCst)
     }
 
     /// Retires memory, so that it is freed when no operation can find it any more. It must have

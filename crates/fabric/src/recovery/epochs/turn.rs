@@ -137,6 +137,13 @@ impl Epochs {
         }
     }
 
+    /// Notes the closed nodes and the notices.
+    fn learn(&self, scan: &EpochTableSnapshot) {
+        self.closed.set(scan.closed);
+        // Another task of this participant may have given a notice since the read.
+        self.notices.fetch_max(scan.notices, Ordering::SeqCst);
+    }
+
     fn has_slot(&self) -> bool {
         let registration = self.registration.load(Ordering::SeqCst);
         registration.is_multiple_of(2)
@@ -249,7 +256,7 @@ impl Epochs {
         // The registration comes last: a guard that finds it has an epoch and times that belong to
         // it.
         self.local.store(after.epoch, Ordering::SeqCst);
-        self.closed.set(after.closed);
+        self.learn(&after);
         self.renewed(began);
         self.registration.fetch_add(1, Ordering::SeqCst);
         Ok(true)
@@ -289,7 +296,7 @@ impl Epochs {
                 drop(seat);
                 // Memory may hold anything, but the epoch of this participant never falls.
                 self.local.store(local.max(scan.epoch), Ordering::SeqCst);
-                self.closed.set(scan.closed);
+                self.learn(&scan);
                 self.renewed(began);
                 return Ok(Some(scan));
             }
