@@ -197,6 +197,22 @@ fn siblings_that_were_moved_are_missed_by_drains() {
     assert!(drains::run(seed, &plan).is_ok(), "seed {seed}: {failure}");
 }
 
+/// The same for leaves that are moved to an added node.
+#[test]
+fn siblings_that_were_moved_are_missed_by_moves_to_an_added_node() {
+    let plan = DrainPlan {
+        options: nearfield(),
+        delivery: Delivery::Torn,
+        dying: 0.0,
+    };
+    Check::leave_out(Some(Check::MovedSiblings));
+    let found = (0..SEEDS).find_map(|seed| Some((seed, drains::run_growing(seed, &plan).err()?)));
+    Check::leave_out(None);
+    let (seed, failure) = found.expect("a move misses the leaves to the left");
+    let again = drains::run_growing(seed, &plan);
+    assert!(again.is_ok(), "seed {seed}: {failure}");
+}
+
 /// A division that a dead client has recorded is left to the next client that takes the lock.
 #[test]
 fn locks_that_are_held_are_missed_by_drains() {
@@ -211,7 +227,11 @@ fn locks_that_are_held_are_missed_by_drains() {
     let (verb, delivery, failure) = found.expect("a drain misses the recorded division");
     let again = run(verb, delivery);
     assert!(again.is_ok(), "verb {verb}, {delivery:?}: {failure}");
-    for dying in [DyingClient::Drainer, DyingClient::DrainerBeforeLoss] {
+    for dying in [
+        DyingClient::Drainer,
+        DyingClient::DrainerBeforeLoss,
+        DyingClient::Mover,
+    ] {
         let other = drains::run_after_death(dying, verb, nearfield(), delivery);
         assert!(other.is_ok(), "verb {verb}, {delivery:?}: {other:?}");
     }

@@ -48,7 +48,7 @@ const PASSES_MAX: u32 = 100;
 
 /// The counts of a drain in progress.
 #[derive(Debug, Default)]
-struct LeafDrainCounts {
+pub(super) struct LeafDrainCounts {
     /// Number of leaves that were moved.
     moved: Cell<usize>,
     /// Number of parents and leaves that lead to the copy of another parent's first leaf.
@@ -66,6 +66,11 @@ enum LeafDrainStep {
 }
 
 impl LeafDrainCounts {
+    /// Returns the number of leaves that were moved.
+    pub fn moved(&self) -> usize {
+        self.moved.get()
+    }
+
     fn sum(&self) -> usize {
         self.moved.get() + self.followed.get()
     }
@@ -102,8 +107,7 @@ impl<E: Endpoint> ChimeTree<E> {
         self.close_node(node, true).await?;
         // A client may have allocated a leaf before it learns of this, and enter it into a parent
         // until the lease of its lock expires.
-        let sessions = self.header.session_lease(self.lease);
-        self.endpoint.sleep(2 * sessions + 2 * self.lease).await;
+        self.endpoint.sleep(self.learning_time()).await;
         let counts = LeafDrainCounts::default();
         let mut passes = 0;
         loop {
@@ -120,7 +124,7 @@ impl<E: Endpoint> ChimeTree<E> {
         if let Some(epochs) = self.node.epochs.get() {
             epochs.advance(&self.endpoint).await?;
         }
-        Ok(counts.moved.get())
+        Ok(counts.moved())
     }
 
     /// Looks at all parents of leaves from left to right.
@@ -183,7 +187,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         let mut children = parent.child_addresses().enumerate();
         if let Some((position, leaf)) = children.find(|(_, child)| child.node() == node) {
             let [low, _] = fences_of(&parent, position);
-            self.move_leaf(leaf, &low, counts).await?;
+            self.move_leaf(leaf, &low, None, counts).await?;
             return Ok(LeafDrainStep::Again);
         }
         if !self.follows_first(address, &parent, key, counts).await? {
@@ -204,7 +208,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     ) -> Result<LeafDrainStep, PoolError> {
         if root.address.node() == node {
             let low = vec![0; self.tree.leaves.geometry().shape().key_bytes];
-            self.move_leaf(root.address, &low, counts).await?;
+            self.move_leaf(root.address, &low, None, counts).await?;
             return Ok(LeafDrainStep::Again);
         }
         // This completes the division of a dead client, and waits for that of a living one.
@@ -245,15 +249,21 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         Ok(was_held)
     }
 
-    /// Moves a leaf to another node. `low` is the least key that belongs to it.
-    async fn move_leaf(
+    /// Moves a leaf to a node, or to any that is not closed. `low` is the least key that belongs to
+    /// it.
+    pub(super) async fn move_leaf(
         &self,
         leaf: GlobalAddress,
         low: &[u8],
+        to: Option<NodeId>,
         counts: &LeafDrainCounts,
     ) -> Result<(), PoolError> {
         // Memory is allocated before the lock is taken, because a call to a node takes long.
-        let memory = self.allocate(self.leaf_at(GlobalAddress::NULL)).await?;
+        let at = self.leaf_at(GlobalAddress::NULL);
+        let memory = match to {
+            Some(node) => self.allocate_on(node, at.bytes()).await?,
+            None => self.allocate(at).await?,
+        };
         let division = ChimeNodeDivision {
             level: 1,
             separator: low.into(),

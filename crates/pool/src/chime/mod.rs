@@ -16,12 +16,14 @@
 //!   `merge` joins nearly empty ones. `load` fills a new tree with sorted entries. `scan` and
 //!   `scan_back` read ranges; `filtered_scan` reads ranges through a filter, with programs at the
 //!   memory nodes. `repair` replaces the leaves of lost memory nodes, `drain` moves those of a node
-//!   to others, and `census` reads all leaves by memory node.
+//!   to others, `balance` moves some to a node that was added, and `census` reads all leaves by
+//!   memory node.
 //! - [`ChimeOptions`] selects the techniques.
 //! - `session` restricts the addresses that an operation may follow while memory is freed.
 //! - If locks have leases, a dead client blocks no other: the next client that takes its lock
 //!   finishes its change (`lock`, `recovery_step`, `recover`).
 
+mod balance;
 mod batched_change;
 mod batched_get;
 mod cached_node;
@@ -67,6 +69,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use balance::EvenShare;
 pub use cached_node::CachedNode;
 pub use change::KeyChangeDecision;
 pub use filtered_scan::LeafReads;

@@ -13,7 +13,7 @@ use crate::error::PoolError;
 use crate::index::Entry;
 use crate::layout::InternalNode;
 use nearfield_fabric::recovery::epochs::{Epoch, RemoteEpochGuard};
-use nearfield_fabric::{Endpoint, FabricError, GlobalAddress};
+use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -245,6 +245,16 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             }
         }
         Ok(self.tree.arena.allocate(endpoint, bytes).await?)
+    }
+
+    /// Allocates memory on a node, which all clients must know.
+    pub(super) async fn allocate_on(
+        &self,
+        node: NodeId,
+        bytes: u64,
+    ) -> Result<GlobalAddress, PoolError> {
+        let endpoint = &self.tree.endpoint;
+        Ok(self.tree.arena.allocate_on(endpoint, node, bytes).await?)
     }
 
     /// Allocates memory on the first node: a retired block, or a piece of a chunk.

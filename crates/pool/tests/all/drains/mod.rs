@@ -1,4 +1,4 @@
-//! Tests of drains of a memory node.
+//! Tests of drains of a memory node, and of moves to one that was added.
 
 mod scenario;
 
@@ -7,11 +7,12 @@ use nearfield_fabric::NodeId;
 use nearfield_fabric::transport::sim::{Delivery, FabricSimulation};
 use nearfield_fabric_testkit::INDEX_ROOT;
 use nearfield_hardware::network::NetworkPreset;
-use nearfield_pool::chime::{ChimeOptions, ChimeTree};
+use nearfield_pool::chime::{ChimeOptions, ChimeTree, EvenShare};
 use nearfield_pool::layout::{PoolIndexShape, Validation};
 use nearfield_pool::{PoolError, PoolIndexClient};
 use nearfield_testkit::seeds;
-use scenario::{DrainPlan, DyingClient, run, run_after_death};
+use scenario::{DrainPlan, DyingClient, run, run_after_death, run_growing};
+use std::cell::Cell;
 
 /// Returns our tree, and one whose leaves have fence keys.
 fn trees() -> [ChimeOptions; 2] {
@@ -64,6 +65,45 @@ fn a_drainer_that_died_at_any_verb_leaves_nothing_that_another_misses() {
             }
             assert!(moved > 0, "no leaf was moved");
         }
+    }
+}
+
+/// Clients work before, while and after three others move leaves to a node that was added; some of
+/// both die.
+#[test]
+fn operations_go_on_while_leaves_are_moved_to_an_added_node() {
+    for delivery in [Delivery::Torn, Delivery::TornWords] {
+        for dying in [0.0, 0.4] {
+            for options in trees() {
+                let plan = DrainPlan {
+                    options,
+                    delivery,
+                    dying,
+                };
+                let mut moved = 0;
+                let failure = seeds::first_failure(25, |seed| {
+                    moved += run_growing(seed, &plan)?;
+                    Ok::<(), String>(())
+                });
+                assert_eq!(failure, None, "{plan:?}");
+                assert!(moved > 0, "{plan:?}: no leaf was moved");
+            }
+        }
+    }
+}
+
+/// A client that moves leaves to an added node dies at each of its verbs, and another continues.
+#[test]
+fn a_mover_that_died_at_any_verb_leaves_every_key() {
+    for (delivery, step) in [(Delivery::Torn, 1), (Delivery::TornWords, 3)] {
+        let mut moved = 0;
+        for verb in (0..400).step_by(step) {
+            match run_after_death(DyingClient::Mover, verb, nearfield(), delivery) {
+                Ok(count) => moved += count,
+                Err(failure) => panic!("death at verb {verb}, {delivery:?}: {failure}"),
+            }
+        }
+        assert!(moved > 0, "no leaf was moved");
     }
 }
 
@@ -120,6 +160,57 @@ fn some_nodes_are_not_drained() {
         });
         assert_eq!(simulation.run(), 0);
     }
+}
+
+/// About a third of the leaves is moved, and nothing more by a second call that finds the share
+/// there. A call ends when it is told to.
+#[test]
+fn an_added_node_gets_its_share_of_leaves() {
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(1, network, Delivery::Torn);
+    let nodes: Vec<NodeId> = (0..3).map(|_| simulation.add_node(4 << 20)).collect();
+    let creator = simulation.endpoint(0);
+    let opener = creator.clone();
+    simulation.spawn(0, async move {
+        let (first, added) = (&nodes[..2], nodes[2]);
+        let node = compute_node(nearfield());
+        let tree = ChimeTree::create(creator, first, INDEX_ROOT, node).await;
+        let tree = tree.expect("a tree");
+        for number in 0..400 {
+            let inserted = tree.insert(&key(number), &number.to_le_bytes()).await;
+            assert_eq!(inserted, Ok(None));
+        }
+        assert_eq!(tree.add_node(added).await, Ok(()));
+        assert_eq!(tree.notices().await, Ok(0));
+        assert_eq!(tree.notify().await, Ok(()));
+        assert_eq!(tree.notices().await, Ok(1));
+        let node = compute_node(nearfield());
+        let tree = ChimeTree::open(opener, &nodes, INDEX_ROOT, node).await;
+        let tree = tree.expect("a tree");
+        assert_eq!(tree.notices().await, Ok(1));
+        let share = EvenShare::new(1, 3);
+        let calls = Cell::new(0);
+        let stops = async |_: usize| {
+            calls.set(calls.get() + 1);
+            false
+        };
+        let stopped = tree.move_leaves(first, added, share, stops).await;
+        assert!(stopped.expect("moves") <= 1 && calls.get() == 1);
+        let moved = tree.move_leaves(first, added, share, async |_| true).await;
+        let moved = moved.expect("moves");
+        assert!((5..60).contains(&moved), "{moved} leaves");
+        let nothing = EvenShare::new(0, 3);
+        let more = tree
+            .move_leaves(first, added, nothing, async |_| true)
+            .await;
+        assert_eq!(more, Ok(0));
+        assert!(tree.drain_leaves(added).await.expect("a drain") >= moved);
+        for number in 0..400 {
+            let found = tree.get(&key(number)).await;
+            assert_eq!(found, Ok(Some(number.to_le_bytes().to_vec())));
+        }
+    });
+    assert_eq!(simulation.run(), 0);
 }
 
 /// A closed node gets no leaves, also if it was drained before there were any, and one that is

@@ -1,25 +1,27 @@
-//! Runs of a tree of which a memory node is drained and then lost, over the simulated fabric.
+//! Runs of a tree of which a memory node is drained and then lost, or to which one is added, over
+//! the simulated fabric.
 
 use crate::trees::{compute_node, key};
 use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
 use nearfield_fabric::{Endpoint, NodeId};
 use nearfield_fabric_testkit::INDEX_ROOT;
 use nearfield_hardware::network::NetworkPreset;
-use nearfield_pool::chime::{ChimeOptions, ChimeTree};
+use nearfield_pool::chime::{ChimeComputeNode, ChimeOptions, ChimeTree, EvenShare};
 use nearfield_pool::{Entry, PoolError, PoolIndexClient};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Number of keys that workers change.
 const KEYS: u64 = 60;
 /// Number of clients that work before, while and after the node is drained.
 const WORKERS: u64 = 4;
-/// Number of operations of each worker after the loss of the node.
+/// Number of operations of each worker after the last drainer has ended.
 const STEPS_AFTER: u64 = 20;
-/// Number of clients that drain the node and may die.
+/// Number of clients that drain the node, or move leaves to it, and may die.
 const DRAINERS: u32 = 2;
 /// The client numbers behind the workers.
 const FIRST_DRAINER: u32 = 20;
@@ -47,6 +49,8 @@ pub enum DyingClient {
     Drainer,
     /// The only drainer, before another node is lost and the tree is repaired.
     DrainerBeforeLoss,
+    /// The first of two clients that move leaves to a node that was added.
+    Mover,
 }
 
 /// The values that a key may have.
@@ -67,13 +71,15 @@ impl DrainedKeyHistory {
 struct DrainRun {
     simulation: FabricSimulation,
     nodes: Vec<NodeId>,
-    /// The node that is drained.
+    /// The node that is drained, or added.
     node: NodeId,
     options: ChimeOptions,
     failure: Rc<RefCell<Option<String>>>,
     /// Number of leaves that were moved.
     moved: Rc<Cell<usize>>,
+    /// True once the last drainer has ended.
     is_drained: Rc<Cell<bool>>,
+    /// True once workers may end: the drained node is lost, if there is one.
     is_lost: Rc<Cell<bool>>,
     histories: Rc<RefCell<Vec<DrainedKeyHistory>>>,
 }
@@ -87,15 +93,34 @@ impl DrainRun {
         options: ChimeOptions,
         delivery: Delivery,
     ) -> Result<DrainRun, String> {
+        let mut run = DrainRun::without_tree(seed, nodes, node, options, delivery);
+        run.create(usize::from(nodes))?;
+        Ok(run)
+    }
+
+    /// Creates an empty tree on two nodes, and adds a third one, which gets no leaves yet.
+    fn growing(seed: u64, options: ChimeOptions, delivery: Delivery) -> Result<DrainRun, String> {
+        let mut run = DrainRun::without_tree(seed, 3, NodeId(2), options, delivery);
+        run.create(2)?;
+        Ok(run)
+    }
+
+    fn without_tree(
+        seed: u64,
+        nodes: u16,
+        node: NodeId,
+        options: ChimeOptions,
+        delivery: Delivery,
+    ) -> DrainRun {
         let network = NetworkPreset::ConnectX6.parameters();
         let mut simulation = FabricSimulation::new(seed, network, delivery);
         let nodes: Vec<NodeId> = (0..nodes)
             .map(|_| simulation.add_node(NODE_BYTES))
             .collect();
         let histories = vec![DrainedKeyHistory::default(); KEYS as usize];
-        let mut run = DrainRun {
+        DrainRun {
             simulation,
-            nodes: nodes.clone(),
+            nodes,
             node,
             options,
             failure: Rc::default(),
@@ -103,17 +128,20 @@ impl DrainRun {
             is_drained: Rc::default(),
             is_lost: Rc::default(),
             histories: Rc::new(RefCell::new(histories)),
-        };
-        let (endpoint, failure) = (run.simulation.endpoint(0), Rc::clone(&run.failure));
-        let node = compute_node(options);
-        run.simulation.spawn(0, async move {
-            let made = ChimeTree::create(endpoint, &nodes, INDEX_ROOT, node).await;
+        }
+    }
+
+    /// Creates an empty tree on the first nodes, and adds the others.
+    fn create(&mut self, founders: usize) -> Result<(), String> {
+        let (endpoint, failure) = (self.simulation.endpoint(0), Rc::clone(&self.failure));
+        let (nodes, node) = (self.nodes.clone(), compute_node(self.options));
+        self.simulation.spawn(0, async move {
+            let made = create_tree(endpoint, nodes.split_at(founders), node).await;
             if let Err(error) = made {
                 *failure.borrow_mut() = Some(format!("no tree: {error}"));
             }
         });
-        run.finish()?;
-        Ok(run)
+        self.finish()
     }
 
     /// Makes a client open the tree after a time, and work.
@@ -158,6 +186,29 @@ impl DrainRun {
         });
     }
 
+    /// Makes a client move a third of the leaves to the node that was added.
+    fn mover(&mut self, client: u32, after: Duration) {
+        let (node, moved) = (self.node, Rc::clone(&self.moved));
+        let others: Vec<NodeId> = self
+            .nodes
+            .iter()
+            .copied()
+            .filter(|&it| it != node)
+            .collect();
+        let is_drained = Rc::clone(&self.is_drained);
+        self.client(client, after, move |tree| async move {
+            let opened = tree.close_node(node, false).await;
+            opened.map_err(|error| format!("not opened for leaves: {error}"))?;
+            let share = EvenShare::new(1, 3);
+            let count = tree.move_leaves(&others, node, share, async |_| true).await;
+            moved.set(moved.get() + count.map_err(|error| format!("no moves: {error}"))?);
+            if client == LAST_DRAINER {
+                is_drained.set(true);
+            }
+            Ok(())
+        });
+    }
+
     /// Runs until all living clients are done.
     fn finish(&mut self) -> Result<(), String> {
         let end = self.simulation.now() + LONG;
@@ -173,6 +224,15 @@ impl DrainRun {
 
     /// Runs until the last drainer is done, and then loses the node.
     fn lose_when_drained(&mut self) -> Result<(), String> {
+        self.wait_for_last()?;
+        let now = self.simulation.now();
+        self.simulation.lose_node(self.node, now);
+        self.is_lost.set(true);
+        Ok(())
+    }
+
+    /// Runs until the last drainer is done.
+    fn wait_for_last(&mut self) -> Result<(), String> {
         let end = self.simulation.now() + LONG;
         let (is_drained, failure) = (Rc::clone(&self.is_drained), Rc::clone(&self.failure));
         let is_enough = |now: Duration| is_drained.get() || failure.borrow().is_some() || now > end;
@@ -180,13 +240,40 @@ impl DrainRun {
         if let Some(failure) = self.failure.borrow_mut().take() {
             return Err(failure);
         }
-        if !self.is_drained.get() {
-            return Err("the last drainer hangs".to_owned());
+        match self.is_drained.get() {
+            true => Ok(()),
+            false => Err("the last drainer hangs".to_owned()),
         }
-        let now = self.simulation.now();
-        self.simulation.lose_node(self.node, now);
-        self.is_lost.set(true);
-        Ok(())
+    }
+
+    /// Starts the workers, of which some die.
+    fn work(&mut self, random: &mut SmallRng, dying: f64) {
+        for number in 0..WORKERS {
+            let client = number as u32 + 1;
+            if random.random_bool(dying) {
+                self.simulation
+                    .kill_at_verb(client, random.random_range(0..800));
+            }
+            let (histories, seed) = (Rc::clone(&self.histories), random.random());
+            let (random, is_lost) = (SmallRng::seed_from_u64(seed), Rc::clone(&self.is_lost));
+            self.client(client, Duration::ZERO, move |tree| {
+                work(tree, number, random, is_lost, histories)
+            });
+        }
+    }
+
+    /// Returns the drainers with the times at which they start. Some die, and the last one lives.
+    fn drainers(&mut self, random: &mut SmallRng, dying: f64) -> Vec<(u32, Duration)> {
+        let mut drainers = Vec::new();
+        for drainer in (FIRST_DRAINER..FIRST_DRAINER + DRAINERS).chain([LAST_DRAINER]) {
+            if drainer != LAST_DRAINER && random.random_bool(dying) {
+                self.simulation
+                    .kill_at_verb(drainer, random.random_range(0..600));
+            }
+            let later = Duration::from_micros(random.random_range(500..3000));
+            drainers.push((drainer, later));
+        }
+        drainers
     }
 
     /// Checks the tree without the node. Returns the number of moved leaves.
@@ -209,32 +296,34 @@ pub fn run(seed: u64, plan: &DrainPlan) -> Result<usize, String> {
     let mut random = SmallRng::seed_from_u64(seed);
     let node = NodeId(random.random_range(1..3));
     let mut run = DrainRun::new(random.random(), 3, node, plan.options, plan.delivery)?;
-    for number in 0..WORKERS {
-        let client = number as u32 + 1;
-        if random.random_bool(plan.dying) {
-            run.simulation
-                .kill_at_verb(client, random.random_range(0..800));
-        }
-        let (histories, seed) = (Rc::clone(&run.histories), random.random());
-        let (random, is_lost) = (SmallRng::seed_from_u64(seed), Rc::clone(&run.is_lost));
-        run.client(client, Duration::ZERO, move |tree| {
-            work(tree, number, random, is_lost, histories)
-        });
-    }
-    for drainer in (FIRST_DRAINER..FIRST_DRAINER + DRAINERS).chain([LAST_DRAINER]) {
-        if drainer != LAST_DRAINER && random.random_bool(plan.dying) {
-            run.simulation
-                .kill_at_verb(drainer, random.random_range(0..600));
-        }
-        let later = Duration::from_micros(random.random_range(500..3000));
+    run.work(&mut random, plan.dying);
+    for (drainer, later) in run.drainers(&mut random, plan.dying) {
         run.drainer(drainer, later);
     }
     run.lose_when_drained()?;
     run.judge(true)
 }
 
-/// Makes a run in which a writer fills a tree, of which the second node is drained, and in which a
-/// client dies at a verb. Returns the number of leaves that were moved.
+/// Makes a run in which clients work while others move leaves to a node that was added. Returns the
+/// number of leaves that were moved.
+///
+/// # Errors
+/// The first violation, as [`run`].
+pub fn run_growing(seed: u64, plan: &DrainPlan) -> Result<usize, String> {
+    let mut random = SmallRng::seed_from_u64(seed);
+    let mut run = DrainRun::growing(random.random(), plan.options, plan.delivery)?;
+    run.work(&mut random, plan.dying);
+    for (mover, later) in run.drainers(&mut random, plan.dying) {
+        run.mover(mover, later);
+    }
+    run.wait_for_last()?;
+    run.is_lost.set(true);
+    run.judge(true)
+}
+
+/// Makes a run in which a writer fills a tree, of which the second node is drained, or to which a
+/// third one is added, and in which a client dies at a verb. Returns the number of leaves that were
+/// moved.
 ///
 /// # Errors
 /// The first violation, as [`run`].
@@ -244,11 +333,13 @@ pub fn run_after_death(
     options: ChimeOptions,
     delivery: Delivery,
 ) -> Result<usize, String> {
-    let nodes = match dying {
-        DyingClient::Writer | DyingClient::Drainer => 2,
-        DyingClient::DrainerBeforeLoss => 3,
+    let mut run = match dying {
+        DyingClient::Writer | DyingClient::Drainer => {
+            DrainRun::new(verb, 2, NodeId(1), options, delivery)?
+        }
+        DyingClient::DrainerBeforeLoss => DrainRun::new(verb, 3, NodeId(1), options, delivery)?,
+        DyingClient::Mover => DrainRun::growing(verb, options, delivery)?,
     };
-    let mut run = DrainRun::new(verb, nodes, NodeId(1), options, delivery)?;
     let is_writer = dying == DyingClient::Writer;
     let client = if is_writer { 1 } else { FIRST_DRAINER };
     run.simulation.kill_at_verb(client, verb);
@@ -258,8 +349,15 @@ pub fn run_after_death(
         for (number, history) in (0..).zip(run.histories.borrow_mut().iter_mut()) {
             history.current = Some(number);
         }
-        run.drainer(FIRST_DRAINER, Duration::ZERO);
+        match dying {
+            DyingClient::Mover => run.mover(FIRST_DRAINER, Duration::ZERO),
+            _ => run.drainer(FIRST_DRAINER, Duration::ZERO),
+        }
         run.finish()?;
+    }
+    if dying == DyingClient::Mover {
+        run.mover(LAST_DRAINER, Duration::ZERO);
+        return run.judge(true);
     }
     if dying == DyingClient::DrainerBeforeLoss {
         let now = run.simulation.now();
@@ -270,6 +368,20 @@ pub fn run_after_death(
     run.drainer(LAST_DRAINER, Duration::ZERO);
     run.lose_when_drained()?;
     run.judge(!is_writer)
+}
+
+/// Creates an empty tree on founding nodes, and adds others, which are closed.
+async fn create_tree(
+    endpoint: SimEndpoint,
+    (founders, added): (&[NodeId], &[NodeId]),
+    node: Arc<ChimeComputeNode>,
+) -> Result<(), PoolError> {
+    let tree = ChimeTree::create(endpoint, founders, INDEX_ROOT, node).await?;
+    for &added in added {
+        tree.close_node(added, true).await?;
+        tree.add_node(added).await?;
+    }
+    Ok(())
 }
 
 async fn repair(tree: ChimeTree<SimEndpoint>) -> Result<(), String> {
