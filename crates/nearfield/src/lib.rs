@@ -85,8 +85,8 @@ pub use nearfield_pool::chime::LeafReads;
 pub use nearfield_pool::filtered::{ScanAggregates, ValueFilter};
 #[cfg(feature = "pool")]
 pub use nearfield_pool::store::{
-    PoolDrain, PoolDrainError, PoolMember, PoolNodeCensus, PoolNodeState, PoolRepair,
-    PoolRepairError, StoreOpenError,
+    PoolAddError, PoolDrain, PoolDrainError, PoolGrowth, PoolGrowthPhase, PoolMember,
+    PoolNodeCensus, PoolNodeState, PoolRepair, PoolRepairError, StoreOpenError,
 };
 pub use nearfield_radix::{
     Combine, EngineOptions, Entry, MemoryUse, RadixCounters, RadixPinGuard, ValueRef,

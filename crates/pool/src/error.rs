@@ -38,6 +38,12 @@ pub enum PoolError {
         /// The node.
         node: NodeId,
     },
+    /// Nothing is put on the node, which is drained or about to be added.
+    #[error("memory {node} is closed: it is drained, or about to be added")]
+    Closed {
+        /// The node.
+        node: NodeId,
+    },
     /// The session took so long that other nodes take its compute node for dead: begin another.
     #[error("the session expired before its end")]
     Session,

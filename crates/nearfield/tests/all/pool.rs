@@ -3,8 +3,9 @@
 
 use crate::ranges::Model;
 use nearfield::{
-    Batch, ComparisonResult, MapForm, NodeId, OperationError, OrderedIndex, OrderedMap,
-    PointResult, PoolMember, PoolNodeContent, PoolPlacement, ScanDirection, UpdateOutcome, Words,
+    Batch, ByteStrings, ComparisonResult, MapForm, NodeAddress, NodeId, OperationError,
+    OrderedIndex, OrderedMap, PointResult, PoolAddError, PoolGrowthPhase, PoolMember,
+    PoolNodeContent, PoolPlacement, ScanDirection, UpdateOutcome, Words,
 };
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_testkit::keys::{self, SampleForm};
@@ -357,6 +358,113 @@ fn a_pair_of_nodes_can_be_drained() {
         }
     }
     put(0);
+}
+
+/// A node is added while another process works and a third one is idle, and is drained again. All
+/// were opened without it.
+#[test]
+fn a_node_is_added_while_others_work() {
+    const KEYS: u64 = 3000;
+    let mut nodes = ShmNodes::serve(3, 64 << 20).expect("nodes");
+    let names = nodes.names().to_vec();
+    let pool = PoolPlacement::shm(&names[..2]);
+    let name = names[2].clone();
+    let third = NodeAddress::Shm { name };
+    let open = || {
+        let map = OrderedMap::<ByteStrings>::builder().pool(pool.clone());
+        map.build().expect("a map")
+    };
+    let [map, other, idle] = [open(), open(), open()];
+    // Every other value is too long for a slot.
+    let value = |number: u64| vec![number as u8; 5 + number as usize % 2 * 95];
+    let put = |map: &OrderedMap<ByteStrings, PoolPlacement>, number: u64| {
+        let done = map.put(&number.to_be_bytes(), &value(number));
+        assert_eq!(done, Ok(()), "key {number}");
+    };
+    let check = |map: &OrderedMap<ByteStrings, PoolPlacement>, numbers: u64| {
+        for number in 0..numbers {
+            let found = map.get(&number.to_be_bytes());
+            assert_eq!(found, Ok(Some(value(number))), "key {number}");
+        }
+    };
+    for number in 0..KEYS {
+        put(&map, number);
+    }
+    check(&idle, KEYS);
+    let is_done = AtomicBool::new(false);
+    let grown = std::thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                // The other long values stay where they are.
+                for number in 0..KEYS / 10 {
+                    put(&other, number);
+                }
+                check(&other, KEYS);
+            }
+        });
+        let grown = map.add_node(&third, 20_000, |_| true);
+        is_done.store(true, Ordering::Relaxed);
+        worker.join().expect("no operation fails");
+        grown.expect("a node")
+    });
+    assert_eq!(grown.phase, PoolGrowthPhase::Done);
+    assert!(grown.leaves > 5 && grown.values > 100, "{grown:?}");
+    let census = idle.pool_census().expect("a census");
+    assert_eq!(census.len(), 3);
+    assert!(
+        census[2].leaves > 5 && census[2].long_values > 100,
+        "{census:?}"
+    );
+    for map in [&map, &other, &idle, &open()] {
+        check(map, KEYS);
+    }
+    assert_eq!(pool.statuses().expect("a list").len(), 3);
+    let stopped = map.add_node(&third, 1000, |_| false).expect("a node");
+    assert_eq!(stopped.phase, PoolGrowthPhase::Leaves);
+
+    let drained = other.drain(NodeId(2)).expect("a drain");
+    assert!(drained.leaves > 5 && drained.values > 100, "{drained:?}");
+    let refused = map.add_node(&third, 1000, |_| true);
+    let node = NodeId(2);
+    assert_eq!(refused, Err(PoolAddError::Excluded { node }));
+    nodes.end(2);
+    for map in [&map, &other, &idle, &open()] {
+        for number in 0..KEYS {
+            put(map, number);
+        }
+        check(map, KEYS);
+    }
+}
+
+#[test]
+fn nodes_that_cannot_be_added_are_refused() {
+    let nodes = ShmNodes::serve(4, 64 << 20).expect("nodes");
+    let names = nodes.names();
+    let open = |places: [usize; 2], replicas| {
+        let pool = PoolPlacement::shm(places.map(|place| &names[place]));
+        let map = OrderedMap::<Words>::builder().pool(pool);
+        map.replicas(replicas).build().expect("a map")
+    };
+    let map = open([0, 2], 1);
+    let add = |map: &OrderedMap<Words, PoolPlacement>, name: &str| {
+        let name = name.to_owned();
+        let refused = map.add_node(&NodeAddress::Shm { name }, 1000, |_| true);
+        refused.expect_err("a node that cannot be added")
+    };
+    let number = add(&map, &names[1]);
+    assert!(matches!(number, PoolAddError::Number { .. }), "{number:?}");
+    let absent = add(&map, "nobody");
+    assert!(matches!(absent, PoolAddError::Connect(_)), "{absent:?}");
+    let other = ShmNodes::serve(1, 64 << 20).expect("a node");
+    let same = add(&map, &other.names()[0]);
+    assert!(same.to_string().contains("another node 0"), "{same}");
+    drop(map);
+
+    let pairs = ShmNodes::serve(3, 64 << 20).expect("nodes");
+    let pool = PoolPlacement::shm(&pairs.names()[..2]);
+    let map = OrderedMap::<Words>::builder().pool(pool).replicas(2);
+    let pair = add(&map.build().expect("a map"), &pairs.names()[2]);
+    assert!(pair.to_string().contains("two replicas"), "{pair}");
 }
 
 #[test]

@@ -83,8 +83,8 @@ impl<E: Endpoint> ChimeTree<E> {
     /// parent. The moves end when it returns false.
     ///
     /// # Errors
-    /// `Leaseless` if locks have no leases, and the nodes' errors; `OutOfMemory` if the node has no
-    /// room. What was moved stays so.
+    /// `Leaseless` if locks have no leases, and the nodes' errors; `Closed` if the node is closed,
+    /// and `OutOfMemory` if it has no room. What was moved stays so.
     pub async fn move_leaves(
         &self,
         from: &[NodeId],
@@ -113,15 +113,15 @@ impl<E: Endpoint> ChimeTree<E> {
                     return Ok(counts.moved());
                 }
             }
+            if !go_on(counts.moved()).await {
+                return Ok(counts.moved());
+            }
             let Some(next) = found.next else {
                 return Ok(counts.moved());
             };
             // The bounds of a damaged parent may lead back, and so in a circle.
             if next <= key {
                 return Err(PoolError::Damaged { at: self.root });
-            }
-            if !go_on(counts.moved()).await {
-                return Ok(counts.moved());
             }
             key = next;
         }

@@ -248,12 +248,18 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     }
 
     /// Allocates memory on a node, which all clients must know.
+    ///
+    /// # Errors
+    /// `Closed` if the node is closed, `OutOfMemory`, and the nodes' errors.
     pub(super) async fn allocate_on(
         &self,
         node: NodeId,
         bytes: u64,
     ) -> Result<GlobalAddress, PoolError> {
         let endpoint = &self.tree.endpoint;
+        if self.tree.closed_nodes().contains(node) {
+            return Err(PoolError::Closed { node });
+        }
         Ok(self.tree.arena.allocate_on(endpoint, node, bytes).await?)
     }
 

@@ -171,6 +171,29 @@ impl ValueBlockAllocator {
         self.fill(endpoint, block, value).await
     }
 
+    /// Writes a value to a node, which all clients must know. Does not wait for memory.
+    pub async fn write_on(
+        &self,
+        endpoint: &impl Endpoint,
+        node: NodeId,
+        value: &[u8],
+    ) -> Result<StoreValueBlock, PoolError> {
+        let bytes = value.len() as u32;
+        let memory = memory_bytes(bytes);
+        // A drain would miss the value.
+        if self.closed_nodes().contains(node) {
+            return Err(PoolError::Closed { node });
+        }
+        let address = self.arena.allocate_on(endpoint, node, memory).await?;
+        endpoint.write(address, value).await?;
+        Ok(StoreValueBlock { address, bytes })
+    }
+
+    /// Returns true if there may be blocks.
+    pub fn is_used(&self) -> bool {
+        self.memory.is_some()
+    }
+
     /// Returns an unwritten block for a value of this length.
     pub async fn reserve(
         &self,

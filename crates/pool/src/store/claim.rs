@@ -1,8 +1,8 @@
 //! The drain that a pool is making: a word of its first node.
 //!
 //! A node is excluded only while no client allocates there, and a cancelled drain lets clients
-//! allocate again. So both are decided by one swap of this word: a drain that was cancelled excludes
-//! nothing, and one that excludes its node cannot be cancelled.
+//! allocate again. So both are decided by one swap of this word: a drain that was cancelled
+//! excludes nothing, and one that excludes its node cannot be cancelled.
 //!
 //! ```text
 //! number of the node (16 bits) | phase (2 bits) | unused (14) | count of drains and cancellations
@@ -27,7 +27,7 @@ enum DrainPhase {
     Moving,
     /// Its node is about to be excluded.
     Excluding,
-    /// It was cancelled, and its node is about to be opened.
+    /// It was cancelled, or there was none, and the node is about to be opened.
     Opening,
 }
 
@@ -138,13 +138,32 @@ impl DrainClaim {
         first: NodeId,
         node: NodeId,
     ) -> Result<DrainClaimOutcome, PoolError> {
+        DrainClaim::begin_opening(endpoint, first, node, true).await
+    }
+
+    /// Allows to open a node, unless it is drained.
+    pub async fn open(
+        endpoint: &impl Endpoint,
+        first: NodeId,
+        node: NodeId,
+    ) -> Result<DrainClaimOutcome, PoolError> {
+        DrainClaim::begin_opening(endpoint, first, node, false).await
+    }
+
+    async fn begin_opening(
+        endpoint: &impl Endpoint,
+        first: NodeId,
+        node: NodeId,
+        cancels: bool,
+    ) -> Result<DrainClaimOutcome, PoolError> {
         let at = GlobalAddress::new(first, CLAIM_AT);
         let mut found = read(endpoint, at).await?;
         loop {
             match found.phase {
                 DrainPhase::Ended => {}
                 _ if found.node != node => return Ok(DrainClaimOutcome::Busy(found.node)),
-                DrainPhase::Moving => {}
+                DrainPhase::Moving if cancels => {}
+                DrainPhase::Moving => return Ok(DrainClaimOutcome::Busy(node)),
                 DrainPhase::Excluding => return Ok(DrainClaimOutcome::Excluded),
                 DrainPhase::Opening => {
                     let word = found;
@@ -165,7 +184,7 @@ impl DrainClaim {
         }
     }
 
-    /// Ends a cancellation, after the node was opened.
+    /// Ends a claim to open a node, after that was done.
     pub async fn end(self, endpoint: &impl Endpoint) -> Result<(), PoolError> {
         let ended = self.word.with(DrainPhase::Ended);
         swap(endpoint, self.at, self.word, ended).await?;
@@ -223,6 +242,7 @@ mod tests {
             let node = NodeId(7);
             assert_eq!(DrainClaim::drain(&endpoint, FIRST, node).await, busy);
             assert_eq!(DrainClaim::cancel(&endpoint, FIRST, node).await, busy);
+            assert_eq!(DrainClaim::open(&endpoint, FIRST, NODE).await, busy);
             assert_eq!(one.exclude(&endpoint).await, Ok(true));
             assert_eq!(other.exclude(&endpoint).await, Ok(true));
             let done = Ok(DrainClaimOutcome::Excluded);

@@ -1,5 +1,6 @@
 //! Draining of a memory node: its part of a store is moved to the other nodes.
 
+use super::added::{AddedNodePhase, AddedNodes};
 use super::blocks::LEASE;
 use super::claim::{DrainClaim, DrainClaimOutcome};
 use super::client::{PIECE_MAX, PoolStoreClient, SlotRange, behind};
@@ -62,6 +63,12 @@ pub enum PoolDrainError {
         /// The node.
         node: NodeId,
     },
+    /// The node is being added to the pool.
+    #[error("memory {node} is being added to the pool: that must be done first")]
+    Joining {
+        /// The node.
+        node: NodeId,
+    },
     /// The drain of a node was begun, and has not ended.
     #[error("the drain of memory {node} has not ended: run it again, or cancel it")]
     Busy {
@@ -89,12 +96,12 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
     /// and that at which it publishes the value: the drain may miss it.
     ///
     /// # Errors
-    /// `Connect`, `First`, `Foreign` and `Away` before anything is changed; `Busy` if another node
-    /// is drained; `Excluded` if the node is excluded already; `Cancelled`; `Pool`, with
-    /// `OutOfMemory` of a node if the others have no room.
+    /// `Connect`, `First`, `Foreign`, `Away` and `Joining` before anything is changed; `Busy` if
+    /// another node is drained; `Excluded` if the node is excluded already; `Cancelled`; `Pool`,
+    /// with `OutOfMemory` of a node if the others have no room.
     pub fn drain(&self, node: NodeId) -> Result<PoolDrain, PoolDrainError> {
         let client = self.connect_again().map_err(PoolDrainError::Connect)?;
-        block_on(client.drain(&self.nodes, node))
+        block_on(client.drain(&self.nodes.get(), node))
     }
 
     /// Allows clients to allocate on a node again that was drained in part.
@@ -103,7 +110,7 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
     /// As [`drain`](PoolStore::drain).
     pub fn cancel_drain(&self, node: NodeId) -> Result<(), PoolDrainError> {
         let client = self.connect_again().map_err(PoolDrainError::Connect)?;
-        block_on(client.cancel_drain(&self.nodes, node))
+        block_on(client.cancel_drain(&self.nodes.get(), node))
     }
 }
 
@@ -129,6 +136,11 @@ impl<E: Endpoint> PoolStoreClient<E> {
         let excluded = ExcludedNodes::read(endpoint, first).await?;
         if excluded.contains(node) {
             return Err(PoolDrainError::Excluded { node });
+        }
+        // Until all clients know it, it stays closed.
+        let added = AddedNodes::read(endpoint, first).await?;
+        if added.phase(node) == Some(AddedNodePhase::Joining) {
+            return Err(PoolDrainError::Joining { node });
         }
         // All leaves are read, and some of those on other nodes are written.
         let is_away = |node: &NodeId| !endpoint.is_reachable(*node) && !excluded.contains(*node);

@@ -4,6 +4,7 @@
 //! of nodes. A node that has lost its memory has no identity, and one of another pool has another:
 //! no client follows an address into it.
 
+use super::added::AddedNodes;
 use super::blocks::BlockMemory;
 use super::excluded::ExcludedNodes;
 use crate::chime::{ChimeComputeNode, ChimeTree};
@@ -158,6 +159,63 @@ pub fn take_in_node<E: Endpoint>(
     block_on(endpoint.take_in(node))
 }
 
+/// Returns the nodes of a pool of which some are listed: also those that were added to it, and none
+/// of those behind them that are about to be added. If there is no pool yet, it will have those
+/// that are listed.
+pub(super) async fn pool_nodes(
+    endpoint: &impl Endpoint,
+    listed: &[NodeId],
+) -> Result<Vec<NodeId>, PoolError> {
+    let first = listed.first().copied().unwrap_or_default();
+    let mut word = [0; 8];
+    endpoint
+        .read(GlobalAddress::new(first, STATE_AT), &mut word)
+        .await?;
+    if u64::from_le_bytes(word) != READY {
+        return Ok(listed.to_vec());
+    }
+    let added = AddedNodes::read(endpoint, first).await?;
+    let founder = PoolMembershipRecord::read(endpoint, first).await?;
+    let is_founder = |node: &NodeId| !added.contains(*node);
+    let mut nodes: Vec<NodeId> = listed.iter().copied().filter(is_founder).collect();
+    while nodes.len() > founder.count as usize
+        && let Some(&last) = nodes.last()
+    {
+        if endpoint.is_reachable(last) {
+            let found = PoolMembershipRecord::read(endpoint, last).await?;
+            let is_joining = found.identity == founder.identity && found.position >= founder.count;
+            if found.identity != 0 && !is_joining {
+                // The check of the nodes refuses it.
+                break;
+            }
+        }
+        nodes.pop();
+    }
+    nodes.extend(added.nodes().map(|added| added.node));
+    nodes.sort_unstable();
+    Ok(nodes)
+}
+
+/// Makes a node without content a member of the pool of the first node, at a position.
+///
+/// # Errors
+/// `Stranger` if it belongs to another pool, and the nodes' errors.
+pub(super) async fn join_pool(
+    endpoint: &impl Endpoint,
+    first: NodeId,
+    node: NodeId,
+    position: usize,
+) -> Result<(), PoolError> {
+    let identity = identity(endpoint, first).await?;
+    let found = PoolMembershipRecord::read(endpoint, node).await?.identity;
+    if found != 0 && found != identity {
+        let found = "it belongs to another pool".to_owned();
+        return Err(PoolError::Stranger { node, found });
+    }
+    let membership = PoolMembershipRecord::of(identity, position, position + 1);
+    membership.write(endpoint, node).await
+}
+
 /// Checks that all nodes that can be reached belong to one pool, in this order: to the pool of this
 /// identity, if one is given. None of them may have been excluded. The first one must be reachable.
 async fn check_membership(
@@ -167,6 +225,8 @@ async fn check_membership(
 ) -> Result<(), PoolError> {
     let first = nodes.first().copied().unwrap_or_default();
     let excluded = ExcludedNodes::read(endpoint, first).await?;
+    let added = AddedNodes::read(endpoint, first).await?;
+    let founders = nodes.iter().filter(|&&node| !added.contains(node)).count();
     for (position, &node) in nodes.iter().enumerate() {
         // The keys of a lost node fail, and no others.
         if position > 0 && !endpoint.is_reachable(node) {
@@ -179,7 +239,11 @@ async fn check_membership(
         let found = PoolMembershipRecord::read(endpoint, node).await?;
         // Otherwise the first node decides to which pool the others must belong.
         let identity = *identity.get_or_insert(found.identity);
-        let expected = PoolMembershipRecord::of(identity, position, nodes.len());
+        let expected = match added.contains(node) {
+            // The founders do not depend on its position.
+            true => PoolMembershipRecord { identity, ..found },
+            false => PoolMembershipRecord::of(identity, position, founders),
+        };
         if found == expected && identity != 0 {
             continue;
         }

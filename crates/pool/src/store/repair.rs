@@ -72,7 +72,7 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
     pub fn repair(&self, lost: &[NodeId], forgets: bool) -> Result<PoolRepair, PoolRepairError> {
         // This thread's client may not have noticed yet which nodes are gone.
         let client = self.connect_again().map_err(PoolRepairError::Connect)?;
-        block_on(client.repair(&self.nodes, lost, forgets))
+        block_on(client.repair(&self.nodes.get(), lost, forgets))
     }
 }
 

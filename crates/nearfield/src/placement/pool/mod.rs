@@ -1,5 +1,6 @@
 //! The placement in the memory of memory nodes, which processes and machines share.
 
+mod growth;
 mod nodes;
 #[cfg(target_os = "linux")]
 mod placed;
@@ -12,6 +13,7 @@ mod transport;
 use super::by_batch::scan_by_batch;
 use super::{Bounds, MapPlacement, fallible_reads, sealed};
 use crate::form::MapForm;
+use growth::PoolNodeReach;
 use nearfield_core::{
     Batch, ComparisonResult, OperationError, OrderedIndex, PointResult, ScanDirection,
 };
@@ -20,8 +22,8 @@ use nearfield_fabric::{Endpoint, NodeId};
 use nearfield_pool::chime::LeafReads;
 use nearfield_pool::filtered::{ScanAggregates, ValueFilter};
 use nearfield_pool::store::{
-    FilteredStoreRange, PoolDrain, PoolDrainError, PoolNodeCensus, PoolNodeState, PoolRepair,
-    PoolRepairError, PoolStore, StoreOpenError, StoreOptions,
+    FilteredStoreRange, PoolAddError, PoolDrain, PoolDrainError, PoolGrowth, PoolNodeCensus,
+    PoolNodeState, PoolRepair, PoolRepairError, PoolStore, StoreOpenError, StoreOptions,
 };
 use nearfield_radix::Entry;
 use nodes::{KnownPoolNodes, PoolNodeEntry, PoolNodeSource, parse_entries};
@@ -242,6 +244,13 @@ trait AnyStore<F: MapForm>: OrderedIndex<F> + Debug {
     fn repair(&self, lost: &[NodeId], forgets: bool) -> Result<PoolRepair, PoolRepairError>;
     fn drain(&self, node: NodeId) -> Result<PoolDrain, PoolDrainError>;
     fn cancel_drain(&self, node: NodeId) -> Result<(), PoolDrainError>;
+    fn add_node(
+        &self,
+        node: NodeId,
+        address: &str,
+        moves_per_second: u32,
+        go_on: &mut dyn FnMut(&PoolGrowth) -> bool,
+    ) -> Result<PoolGrowth, PoolAddError>;
     fn census(&self) -> Result<Vec<PoolNodeCensus>, OperationError>;
     fn leaf_reads(&self) -> LeafReads;
     fn selection(&self, bounds: Bounds<'_, F>, filter: ValueFilter) -> FilteredStoreRange;
@@ -285,6 +294,16 @@ impl<F: MapForm, E: Endpoint + 'static> AnyStore<F> for PoolStore<F, E> {
         PoolStore::cancel_drain(self, node)
     }
 
+    fn add_node(
+        &self,
+        node: NodeId,
+        address: &str,
+        moves_per_second: u32,
+        go_on: &mut dyn FnMut(&PoolGrowth) -> bool,
+    ) -> Result<PoolGrowth, PoolAddError> {
+        PoolStore::add_node(self, node, address, moves_per_second, go_on)
+    }
+
     fn census(&self) -> Result<Vec<PoolNodeCensus>, OperationError> {
         PoolStore::census(self)
     }
@@ -315,6 +334,8 @@ impl<F: MapForm, E: Endpoint + 'static> AnyStore<F> for PoolStore<F, E> {
 #[derive(Debug)]
 pub struct PoolMapIndex<F: MapForm> {
     store: Box<dyn AnyStore<F>>,
+    /// The way to nodes that are about to be added; `None` if none can be.
+    reach: Option<PoolNodeReach>,
 }
 
 impl<F: MapForm> PoolMapIndex<F> {
@@ -322,13 +343,14 @@ impl<F: MapForm> PoolMapIndex<F> {
     fn new<E: Endpoint + 'static>(
         store: PoolStore<F, E>,
         programs: Option<ProgramNodes>,
+        reach: Option<PoolNodeReach>,
     ) -> PoolMapIndex<F> {
         let store = match programs {
             Some(programs) => store.with_programs(move || programs.connect()),
             None => store,
         };
         let store = Box::new(store);
-        PoolMapIndex { store }
+        PoolMapIndex { store, reach }
     }
 
     pub(crate) fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), OperationError> {
@@ -363,6 +385,22 @@ impl<F: MapForm> PoolMapIndex<F> {
 
     pub(crate) fn cancel_drain(&self, node: NodeId) -> Result<(), PoolDrainError> {
         self.store.cancel_drain(node)
+    }
+
+    /// Adds the node at an address. See [`PoolStore::add_node`].
+    pub(crate) fn add_node(
+        &self,
+        address: &NodeAddress,
+        moves_per_second: u32,
+        go_on: &mut dyn FnMut(&PoolGrowth) -> bool,
+    ) -> Result<PoolGrowth, PoolAddError> {
+        let Some(reach) = &self.reach else {
+            let what = "nodes cannot be added to a pool with two replicas".to_owned();
+            return Err(PoolAddError::Connect(what));
+        };
+        let node = reach.reach(address).map_err(PoolAddError::Connect)?;
+        let address = address.to_string();
+        self.store.add_node(node, &address, moves_per_second, go_on)
     }
 
     pub(crate) fn census(&self) -> Result<Vec<PoolNodeCensus>, OperationError> {

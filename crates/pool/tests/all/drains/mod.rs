@@ -97,7 +97,7 @@ fn operations_go_on_while_leaves_are_moved_to_an_added_node() {
 fn a_mover_that_died_at_any_verb_leaves_every_key() {
     for (delivery, step) in [(Delivery::Torn, 1), (Delivery::TornWords, 3)] {
         let mut moved = 0;
-        for verb in (0..400).step_by(step) {
+        for verb in (0..250).step_by(step) {
             match run_after_death(DyingClient::Mover, verb, nearfield(), delivery) {
                 Ok(count) => moved += count,
                 Err(failure) => panic!("death at verb {verb}, {delivery:?}: {failure}"),
@@ -205,6 +205,8 @@ fn an_added_node_gets_its_share_of_leaves() {
             .await;
         assert_eq!(more, Ok(0));
         assert!(tree.drain_leaves(added).await.expect("a drain") >= moved);
+        let again = tree.move_leaves(first, added, share, async |_| true).await;
+        assert_eq!(again, Err(PoolError::Closed { node: added }));
         for number in 0..400 {
             let found = tree.get(&key(number)).await;
             assert_eq!(found, Ok(Some(number.to_le_bytes().to_vec())));
