@@ -142,8 +142,8 @@ impl Chunks {
         self.free.insert(start, length);
     }
 
-    /// Returns the first line from `offset` on that is allocated, or that is not; for the latter the
-    /// end of the last allocation if there is none. The reserved bytes are neither.
+    /// Returns the first line from `offset` on that is allocated, or that is not; for the latter
+    /// the end of the last allocation if there is none. The reserved bytes are neither.
     ///
     /// ```
     /// let mut chunks = nearfield_fabric::Chunks::new(1 << 20, 4096);

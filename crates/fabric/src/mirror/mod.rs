@@ -58,15 +58,16 @@
 //! 1. The copying client sets the word of the node that is used alone (*joining*). Changes of all
 //!    clients wait from then on, and reads go on. It waits for a lease, until all changes of
 //!    clients that have not seen this word have taken effect. It changes the word each eighth of a
-//!    lease. If a word stays for a lease, its writer is dead, and clients go on with the node alone.
+//!    lease. If a word stays for a lease, its writer is dead, and clients go on with the node
+//!    alone.
 //! 2. It copies the reserved bytes and all allocated memory. Nothing changes meanwhile, so the copy
 //!    has the words of locks with the data and the records that they guard. All these locks have
 //!    expired, and are taken over afterwards. Each write begins within half a lease of a change of
 //!    the word, so none is late for the next attempt.
 //! 3. It changes the word of the node that was alone (*serving*), which fails if others have given
-//!    the attempt up. Then the new node's word becomes that of a backup. A client uses the pair only
-//!    after it has read both words, or made the second change itself, so nothing is acknowledged
-//!    while the new node must not take over.
+//!    the attempt up. Then the new node's word becomes that of a backup. A client uses the pair
+//!    only after it has read both words, or made the second change itself, so nothing is
+//!    acknowledged while the new node must not take over.
 //!
 //! Calls for memory have no deadline. A client that has allocated memory of a node which is alone
 //! reads its word again. If a copy has begun, it allocates the same bytes at the new node, too. A

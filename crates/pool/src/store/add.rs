@@ -84,7 +84,7 @@ pub enum PoolAddError {
         /// Its length.
         bytes: usize,
     },
-    /// As many nodes as possible were added.
+    /// The table of added nodes has no room.
     #[error("no more nodes can be added to the pool")]
     Full,
     /// A node cannot be reached.
@@ -448,7 +448,7 @@ mod tests {
         assert_eq!(share(&[10, 10, 70], 2), (vec![], 0, 0));
         assert_eq!(share(&[0, 0], 1), (vec![], 0, 0));
         assert_eq!(share(&[], 1), (vec![], 0, 0));
-        // What is missing cannot come from nodes that have no more than the average.
+        // The rest cannot come from nodes that have the average or less.
         assert_eq!(share(&[25, 20, 0, 15], 2), (vec![0, 1], 15, 45));
     }
 }

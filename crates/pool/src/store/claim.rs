@@ -21,13 +21,13 @@ const COUNT_SHIFT: u32 = 32;
 /// The phase of the last drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DrainPhase {
-    /// It has ended, or was cancelled.
+    /// The end, also of one that was cancelled.
     Ended,
     /// The parts of its node are moved.
     Moving,
     /// Its node is about to be excluded.
     Excluding,
-    /// It was cancelled, or there was none, and the node is about to be opened.
+    /// A node is about to be opened. Its drain was cancelled, or there was none.
     Opening,
 }
 

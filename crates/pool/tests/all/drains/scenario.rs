@@ -484,8 +484,8 @@ async fn read_all(
     Ok(())
 }
 
-/// Writes twice as many keys as there were, so that leaves are divided, reads them, and removes
-/// them, so that leaves are merged.
+/// Writes twice the number of keys, so that leaves are divided, reads them, and removes them, so
+/// that leaves are merged.
 async fn rewrite(tree: &ChimeTree<SimEndpoint>) -> Result<(), String> {
     for number in 0..2 * KEYS {
         let inserted = tree.insert(&key(number), &number.to_le_bytes()).await;
