@@ -175,8 +175,8 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
     /// `go_on` gets the progress often. If it returns false the call ends, and another one
     /// continues.
     ///
-    /// The operations of a process that is suspended for seconds meanwhile may fail once, with
-    /// `Unreachable`, as if the node were lost.
+    /// An operation that takes seconds meanwhile, because it reads everything or its process is
+    /// suspended, may fail once with `Unreachable`, as if the node were lost.
     ///
     /// # Errors
     /// `Connect`, `Number`, `Address`, `Excluded`, `Full` and `Away` before anything is changed;

@@ -9,6 +9,7 @@ use crate::address::{GlobalAddress, NodeId, WORD_BYTES};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Number of words with a bit for each node.
 pub(super) const CLOSED_WORDS: usize = 4;
@@ -43,17 +44,52 @@ fn bit(node: NodeId) -> u64 {
 
 /// The closed nodes, as a participant knows them.
 #[derive(Debug, Default)]
-pub(super) struct KnownClosedNodes([AtomicU64; CLOSED_WORDS]);
+pub(super) struct KnownClosedNodes {
+    words: [AtomicU64; CLOSED_WORDS],
+    /// The number of changes that the participant has made itself.
+    changes: Mutex<u64>,
+}
 
 impl KnownClosedNodes {
-    pub fn set(&self, nodes: ClosedNodes) {
-        for (known, word) in self.0.iter().zip(nodes.0) {
+    fn lock(&self) -> MutexGuard<'_, u64> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of changes that the participant has made itself.
+    pub fn changes(&self) -> u64 {
+        *self.lock()
+    }
+
+    /// Notes the nodes that were read after this number of changes, unless there are more by now.
+    pub fn note(&self, nodes: ClosedNodes, changes: u64) {
+        let made = self.lock();
+        if *made == changes {
+            self.set(nodes);
+        }
+    }
+
+    /// Notes a change that the participant has made.
+    fn change(&self, node: NodeId, is_closed: bool) {
+        let mut made = self.lock();
+        *made += 1;
+        let mut words = self.get().0;
+        let number = usize::from(node.0 / WORD_BITS);
+        words[number] = match is_closed {
+            true => words[number] | bit(node),
+            false => words[number] & !bit(node),
+        };
+        self.set(ClosedNodes(words));
+    }
+
+    fn set(&self, nodes: ClosedNodes) {
+        for (known, word) in self.words.iter().zip(nodes.0) {
             known.store(word, Ordering::Relaxed);
         }
     }
 
     pub fn get(&self) -> ClosedNodes {
-        ClosedNodes(self.0.each_ref().map(|word| word.load(Ordering::Relaxed)))
+        let words = self.words.each_ref();
+        ClosedNodes(words.map(|word| word.load(Ordering::Relaxed)))
     }
 }
 
@@ -93,14 +129,8 @@ impl Epochs {
             }
             before = found;
         }
-        // The caller must not allocate there either.
-        let mut words = self.closed.get().0;
-        let number = usize::from(node.0 / WORD_BITS);
-        words[number] = match is_closed {
-            true => words[number] | bit(node),
-            false => words[number] & !bit(node),
-        };
-        self.closed.set(ClosedNodes(words));
+        // The caller must not allocate there either. Another task may have read the former word.
+        self.closed.change(node, is_closed);
         Ok(())
     }
 
@@ -150,6 +180,17 @@ mod tests {
         Epochs::register(endpoint, table, options)
             .await
             .expect("a slot")
+    }
+
+    #[test]
+    fn what_was_read_before_a_change_is_not_noted_after_it() {
+        let known = KnownClosedNodes::default();
+        let (before, none) = (known.changes(), known.get());
+        known.change(NodeId(70), true);
+        known.note(none, before);
+        assert!(known.get().contains(NodeId(70)));
+        known.note(none, known.changes());
+        assert!(known.get().is_empty());
     }
 
     #[test]

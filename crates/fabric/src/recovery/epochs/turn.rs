@@ -137,9 +137,10 @@ impl Epochs {
         }
     }
 
-    /// Notes the closed nodes and the notices.
-    fn learn(&self, scan: &EpochTableSnapshot) {
-        self.closed.set(scan.closed);
+    /// Notes the closed nodes, which were read after some changes of this participant, and the
+    /// notices.
+    fn learn(&self, scan: &EpochTableSnapshot, changes: u64) {
+        self.closed.note(scan.closed, changes);
         // Another task of this participant may have given a notice since the read.
         self.notices.fetch_max(scan.notices, Ordering::SeqCst);
     }
@@ -219,6 +220,7 @@ impl Epochs {
         scan: &EpochTableSnapshot,
     ) -> Result<bool, EpochError> {
         let began = endpoint.now();
+        let changes = self.closed.changes();
         let word = ParticipantSlotState::Live(scan.epoch).after(scan.words[slot]);
         let swap = FabricVerb::compare_swap(self.table.slot(slot), scan.words[slot], word);
         // The epoch that is read after the swap is at most one behind, and stays so: a participant
@@ -256,7 +258,7 @@ impl Epochs {
         // The registration comes last: a guard that finds it has an epoch and times that belong to
         // it.
         self.local.store(after.epoch, Ordering::SeqCst);
-        self.learn(&after);
+        self.learn(&after, changes);
         self.renewed(began);
         self.registration.fetch_add(1, Ordering::SeqCst);
         Ok(true)
@@ -270,6 +272,7 @@ impl Epochs {
     ) -> Result<Option<EpochTableSnapshot>, EpochError> {
         loop {
             let began = endpoint.now();
+            let changes = self.closed.changes();
             let local = self.local.load(Ordering::SeqCst);
             let (slot, word, former, next, announced) = {
                 let mut seat = self.seat();
@@ -296,7 +299,7 @@ impl Epochs {
                 drop(seat);
                 // Memory may hold anything, but the epoch of this participant never falls.
                 self.local.store(local.max(scan.epoch), Ordering::SeqCst);
-                self.learn(&scan);
+                self.learn(&scan, changes);
                 self.renewed(began);
                 return Ok(Some(scan));
             }
