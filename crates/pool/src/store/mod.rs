@@ -224,14 +224,16 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
         if listed.is_empty() {
             return Err(StoreOpenError::NoNodes);
         }
-        // A notice that comes from here on makes the thread connect once more.
-        let notices = node.notices();
         let nodes = block_on(opening::pool_nodes(&endpoint, &listed))?;
         let first = nodes.first().copied().unwrap_or_default();
         let node = Arc::new(node);
         let key_form = codec.key_form();
         let tree = opening::create_or_open(endpoint, &nodes, Arc::clone(&node), key_form);
         let tree = block_on(tree)?;
+        // A notice of nodes that were added since makes the thread connect once more.
+        let noticed = node.notices();
+        let known = block_on(opening::pool_nodes(tree.endpoint(), &listed))?;
+        let notices = if known == nodes { noticed } else { 0 };
         let identity = block_on(opening::identity(tree.endpoint(), first))?;
         let excluded = block_on(ExcludedNodes::read(tree.endpoint(), first))?;
         let blocks = if F::IS_WORDS {

@@ -546,3 +546,32 @@ pub fn open<F: MapForm>(
     let reach = PoolNodeReach::new(move |address| connector.reach(address));
     Ok(PoolMapIndex::new(store, programs, Some(reach)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfield_fabric_testkit::ShmNodes;
+    use nearfield_testkit::polling::block_on;
+
+    /// A regression: the body in the trait says that there is no backup.
+    #[test]
+    fn placed_pairs_pass_reads_of_the_backup_on() {
+        let nodes = ShmNodes::serve(2, 1 << 20).expect("nodes");
+        let entry = |(number, name): (u16, &String)| PoolNodeEntry {
+            address: NodeAddress::Shm { name: name.clone() },
+            number: NodeId(number),
+            is_numbered: true,
+        };
+        let known = KnownPoolNodes {
+            entries: (0..).zip(nodes.names()).map(entry).collect(),
+            missing: Vec::new(),
+        };
+        let pairs = pairs_of(&known).expect("a pair");
+        let connector = Arc::new(PoolConnector::new(known, false));
+        let endpoint = connector.connect_mirrored(&pairs, Duration::from_millis(100));
+        let endpoint = endpoint.expect("the nodes are served");
+        let (from, mut bytes) = (GlobalAddress::new(NodeId(0), 64), [1; 8]);
+        let is_read = block_on(endpoint.read_backup(from, &mut bytes));
+        assert_eq!((is_read, bytes), (Ok(true), [0; 8]));
+    }
+}
