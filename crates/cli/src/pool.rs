@@ -172,8 +172,9 @@ struct PoolAddArguments {
     node: NodeAddress,
 
     /// The greatest number of parts of the index and of long values that are moved in a second.
-    /// Each move takes a few round trips, and blocks writes to up to 64 keys meanwhile
-    #[arg(long, value_name = "MOVES", default_value_t = 1000)]
+    /// Each move takes a few round trips, and blocks writes to up to 64 keys meanwhile. After some
+    /// 900 moves servers read inner nodes again
+    #[arg(long, value_name = "MOVES", default_value_t = 200)]
     rate: u32,
 
     /// The longest key in the pool, in bytes, as `nearfield serve` takes it
@@ -189,7 +190,7 @@ const ADD_EXAMPLES: &str = "\
 Examples:
   nearfield memory-node --listen shm:third --size 4gb --number 2 &
   nearfield pool add --pool shm:left,shm:right --node shm:third
-  nearfield pool add --pool etcd:http://a:2379 --node ucx:192.0.2.7:7000 --rate 200";
+  nearfield pool add --pool etcd:http://a:2379 --node ucx:192.0.2.7:7000 --rate 50";
 
 /// Runs the command.
 pub(crate) fn run(arguments: &PoolArguments) -> ExitCode {

@@ -5,6 +5,7 @@
 //! the moves may end at any time.
 
 use super::drain::LeafDrainCounts;
+use super::header::RING_ENTRIES;
 use super::repair::{PARENTS, is_parent};
 use super::route::{ChimeLeafRoute, LevelSearchResult};
 use super::session::ChimeSession;
@@ -95,6 +96,7 @@ impl<E: Endpoint> ChimeTree<E> {
         if self.owner.is_none() {
             return Err(PoolError::Leaseless);
         }
+        self.retire_together();
         let counts = LeafDrainCounts::default();
         let mut key = vec![0; self.leaves.geometry().shape().key_bytes];
         loop {
@@ -124,6 +126,16 @@ impl<E: Endpoint> ChimeTree<E> {
                 return Err(PoolError::Damaged { at: self.root });
             }
             key = next;
+        }
+    }
+
+    /// Makes the compute node free the memory of moved leaves in large parts. Otherwise the caches
+    /// of all clients would read their nodes again after some hundred moves.
+    pub(super) fn retire_together(&self) {
+        if let Some(epochs) = self.node.epochs.get() {
+            // Other clients free what is in the ring if this one dies.
+            let leaves = RING_ENTRIES as u64 * 7 / 8;
+            epochs.retire_together(leaves * self.leaves.allocation_bytes() as u64);
         }
     }
 

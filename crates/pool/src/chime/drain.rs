@@ -104,6 +104,7 @@ impl<E: Endpoint> ChimeTree<E> {
     /// `Damaged` if a parent does not become free of the node. What was moved stays so, and
     /// another call continues.
     pub async fn drain_leaves(&self, node: NodeId) -> Result<usize, PoolError> {
+        self.retire_together();
         self.close_node(node, true).await?;
         // A client may have allocated a leaf before it learns of this, and enter it into a parent
         // until the lease of its lock expires.

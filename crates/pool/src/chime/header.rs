@@ -42,7 +42,7 @@ const SLOTS: usize = redo::SLOTS_MAX;
 const RECORD_HEADER_BYTES: usize = 128;
 
 /// Number of a compute node's retired nodes that others find if it dies.
-const RING_ENTRIES: usize = 1024;
+pub(super) const RING_ENTRIES: usize = 1024;
 
 /// Number of lock leases after which a compute node counts as dead.
 const LOCK_LEASES: u32 = 16;

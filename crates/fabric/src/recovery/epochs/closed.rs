@@ -183,6 +183,33 @@ mod tests {
     }
 
     #[test]
+    fn epochs_do_not_advance_before_enough_is_retired() {
+        let (mut simulation, _) = FabricSimulation::with_nodes(1, Delivery::Torn, [8 << 20]);
+        let endpoint = simulation.endpoint(0);
+        simulation.spawn(0, async move {
+            let table = endpoint.allocate(NodeId(0), TABLE_BYTES).await.unwrap();
+            let empty = vec![0; TABLE_BYTES as usize];
+            endpoint.write(table, &empty).await.unwrap();
+            let epochs = registered(&endpoint, table).await;
+            epochs.retire_together(3 << 20);
+            let before = epochs.enter().epoch();
+            for count in 1..=3 {
+                let block = endpoint.allocate(NodeId(0), 1 << 20).await.unwrap();
+                let guard = epochs.enter();
+                let retired = epochs.retire(&endpoint, &guard, block, 1 << 20).await;
+                assert_eq!(retired, Ok(()));
+                drop(guard);
+                for _ in 0..4 {
+                    endpoint.sleep(LEASE / 8).await;
+                    epochs.tend(&endpoint).await.unwrap();
+                }
+                assert_eq!(epochs.enter().may_follow(before), count < 3);
+            }
+        });
+        assert_eq!(simulation.run(), 0);
+    }
+
+    #[test]
     fn what_was_read_before_a_change_is_not_noted_after_it() {
         let known = KnownClosedNodes::default();
         let (before, none) = (known.changes(), known.get());

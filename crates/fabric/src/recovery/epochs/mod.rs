@@ -153,6 +153,8 @@ pub struct Epochs {
     closed: KnownClosedNodes,
     /// The number of notices to participants, as far as it is known.
     notices: AtomicU64,
+    /// The retired bytes from which on it advances the epoch.
+    urgent_bytes: AtomicU64,
     /// True while a task makes a turn.
     turning: AtomicBool,
     seat: Mutex<ParticipantSlot>,
@@ -172,6 +174,7 @@ impl Epochs {
     ) -> Result<Epochs, EpochError> {
         let epochs = Epochs {
             table: EpochTable(table),
+            urgent_bytes: AtomicU64::new(options.retired_bytes),
             options,
             grace: GRACE,
             registration: AtomicU64::new(1),
@@ -273,6 +276,13 @@ impl Epochs {
             let soon = nanoseconds(self.options.lease / EAGER_RENEWALS_PER_LEASE);
             self.due.fetch_min(renewed + soon, Ordering::SeqCst);
         }
+    }
+
+    /// Makes this participant advance the epoch only once it has retired `bytes`, if that is more
+    /// than its options say. For one that retires much in the background: each advance makes the
+    /// caches of all participants read their entries again.
+    pub fn retire_together(&self, bytes: u64) {
+        self.urgent_bytes.fetch_max(bytes, Ordering::SeqCst);
     }
 
     /// Returns the number of bytes that this participant has retired, and that are neither free nor

@@ -332,7 +332,7 @@ impl Epochs {
         let wanted = oldest.max(adopted.0).unwrap_or_default();
         // Each advance makes caches read their entries again, so that little memory does not cause
         // one.
-        if retired_bytes + adopted.1 >= self.options.retired_bytes
+        if retired_bytes + adopted.1 >= self.urgent_bytes.load(Ordering::SeqCst)
             && wanted > scan.epoch
             && scan.announced() >= scan.epoch
         {
