@@ -1,8 +1,8 @@
 //! Creating or finding the tree of a store: the first client creates it.
 //!
 //! Each node stores the pool's identity, a random number, its position in the pool, and the number
-//! of nodes. A node that has lost its memory has no identity, and one of another pool has another:
-//! no client follows an address into it.
+//! of nodes at the time when the node became a member. A node that has lost its memory has no
+//! identity, and one of another pool has another: no client follows an address into it.
 
 use super::added::AddedNodes;
 use super::blocks::BlockMemory;
@@ -178,7 +178,8 @@ pub(super) async fn pool_nodes(
     let founder = PoolMembershipRecord::read(endpoint, first).await?;
     let is_founder = |node: &NodeId| !added.contains(*node);
     let mut nodes: Vec<NodeId> = listed.iter().copied().filter(is_founder).collect();
-    while nodes.len() > founder.count as usize
+    // The memory may hold anything, but there is a first node.
+    while nodes.len() > founder.count.max(1) as usize
         && let Some(&last) = nodes.last()
     {
         if endpoint.is_reachable(last) {
