@@ -62,6 +62,11 @@ impl ChimeHeaderAddress {
         }
     }
 
+    /// Returns true if the client has opened the index with a node.
+    pub fn knows(&self, node: NodeId) -> bool {
+        self.nodes.contains(&node)
+    }
+
     fn directory_words(&self) -> impl Iterator<Item = GlobalAddress> + '_ {
         let offset = self.at.offset() + DIRECTORY_AT;
         self.nodes

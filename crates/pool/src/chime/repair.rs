@@ -443,9 +443,11 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         children.filter(|&child| self.is_lost(child)).count()
     }
 
-    /// Returns true if a node is on a memory node that cannot be reached.
+    /// Returns true if a node is on a memory node that cannot be reached. One that was added after
+    /// this client had connected may be served.
     pub(super) fn is_lost(&self, address: GlobalAddress) -> bool {
-        !address.is_null() && !self.tree.endpoint.is_reachable(address.node())
+        let (tree, node) = (self.tree, address.node());
+        !address.is_null() && tree.header.knows(node) && !tree.endpoint.is_reachable(node)
     }
 }
 

@@ -3,8 +3,8 @@
 mod scenario;
 
 use crate::trees::{chime, compute_node, key, nearfield};
-use nearfield_fabric::NodeId;
 use nearfield_fabric::transport::sim::{Delivery, FabricSimulation};
+use nearfield_fabric::{FabricError, NodeId};
 use nearfield_fabric_testkit::INDEX_ROOT;
 use nearfield_hardware::network::NetworkPreset;
 use nearfield_pool::chime::{ChimeOptions, ChimeTree, EvenShare};
@@ -50,8 +50,8 @@ fn no_operation_needs_a_node_that_was_drained() {
     }
 }
 
-/// A drainer dies at every other verb, and another continues. So each step of a move is the last one
-/// of some run.
+/// A drainer dies at every other verb, and another continues. So each step of a move is the last
+/// one of some run.
 #[test]
 fn a_drainer_that_died_at_any_verb_leaves_nothing_that_another_misses() {
     for (delivery, step) in [(Delivery::Torn, 2), (Delivery::TornWords, 5)] {
@@ -208,6 +208,63 @@ fn an_added_node_gets_its_share_of_leaves() {
         let again = tree.move_leaves(first, added, share, async |_| true).await;
         assert_eq!(again, Err(PoolError::Closed { node: added }));
         for number in 0..400 {
+            let found = tree.get(&key(number)).await;
+            assert_eq!(found, Ok(Some(number.to_le_bytes().to_vec())));
+        }
+    });
+    assert_eq!(simulation.run(), 0);
+}
+
+/// A regression: a repairer that had connected before a node was added took its leaves for lost.
+#[test]
+fn leaves_on_a_node_that_a_repairer_does_not_know_are_left_alone() {
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(1, network, Delivery::Torn);
+    let nodes: Vec<NodeId> = (0..3).map(|_| simulation.add_node(4 << 20)).collect();
+    let added = nodes[2];
+    let (creator, all) = (simulation.endpoint(0), nodes.clone());
+    let opener = creator.clone();
+    simulation.spawn(0, async move {
+        let node = compute_node(nearfield());
+        let tree = ChimeTree::create(creator, &all[..2], INDEX_ROOT, node).await;
+        let tree = tree.expect("a tree");
+        for number in 0..200 {
+            let inserted = tree.insert(&key(number), &number.to_le_bytes()).await;
+            assert_eq!(inserted, Ok(None));
+        }
+        assert_eq!(tree.add_node(added).await, Ok(()));
+        let node = compute_node(nearfield());
+        let tree = ChimeTree::open(opener, &all, INDEX_ROOT, node).await;
+        let tree = tree.expect("a tree");
+        let share = EvenShare::new(1, 3);
+        let moved = tree
+            .move_leaves(&all[..2], added, share, async |_| true)
+            .await;
+        assert!(moved.expect("moves") > 2);
+    });
+    assert_eq!(simulation.run(), 0);
+    let now = simulation.now();
+    simulation.lose_node(added, now);
+    let (endpoint, founders) = (simulation.endpoint(1), nodes[..2].to_vec());
+    simulation.spawn(1, async move {
+        let node = compute_node(nearfield());
+        let tree = ChimeTree::open(endpoint, &founders, INDEX_ROOT, node).await;
+        let tree = tree.expect("a tree");
+        let lost = PoolError::Fabric(FabricError::NodeLost { node: added });
+        // The first one notices the loss.
+        for _ in 0..2 {
+            assert_eq!(tree.replace_lost_leaves().await, Err(lost.clone()));
+        }
+    });
+    assert_eq!(simulation.run(), 0);
+    let now = simulation.now();
+    simulation.restore_node(added, now, false);
+    let endpoint = simulation.endpoint(2);
+    simulation.spawn(2, async move {
+        let node = compute_node(nearfield());
+        let tree = ChimeTree::open(endpoint, &nodes, INDEX_ROOT, node).await;
+        let tree = tree.expect("a tree");
+        for number in 0..200 {
             let found = tree.get(&key(number)).await;
             assert_eq!(found, Ok(Some(number.to_le_bytes().to_vec())));
         }
