@@ -287,12 +287,18 @@ impl<E: Endpoint> PoolStoreClient<E> {
     /// Waits until all clients have learned of a change, or are suspended. Returns false if that
     /// was stopped.
     async fn wait_for_clients(&self, report: &mut GrowthReport<'_>) -> bool {
-        let endpoint = self.tree.endpoint();
         let of_blocks = match self.blocks.is_used() {
             true => LEASES_OF_WAITING * blocks::LEASE,
             false => Duration::ZERO,
         };
-        let until = endpoint.now() + self.tree.learning_time().max(of_blocks);
+        let time = self.tree.learning_time().max(of_blocks);
+        self.wait(time, report).await
+    }
+
+    /// Waits, with reports. Returns false if that was stopped.
+    async fn wait(&self, time: Duration, report: &mut GrowthReport<'_>) -> bool {
+        let endpoint = self.tree.endpoint();
+        let until = endpoint.now() + time;
         loop {
             if !report.report() {
                 return false;
@@ -376,8 +382,7 @@ impl<E: Endpoint> PoolStoreClient<E> {
                     }
                 }
             }
-            endpoint.sleep(report.pause * PIECE_MOVES).await;
-            if !report.report() {
+            if !self.wait(report.pause * PIECE_MOVES, report).await {
                 return Ok(false);
             }
         }
