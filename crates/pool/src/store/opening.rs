@@ -194,6 +194,7 @@ pub(super) async fn pool_nodes(
     }
     nodes.extend(added.nodes().map(|added| added.node));
     nodes.sort_unstable();
+    nodes.dedup();
     Ok(nodes)
 }
 

@@ -3,6 +3,7 @@
 
 #![cfg(not(loom))]
 
+mod added_nodes;
 mod batched_changes;
 mod coordination;
 mod costs;
