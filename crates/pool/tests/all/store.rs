@@ -13,7 +13,7 @@ use nearfield_fabric_testkit::ShmNodes;
 use nearfield_pool::PoolError;
 use nearfield_pool::chime;
 use nearfield_pool::store::{
-    PoolDrainError, PoolEntryForm, PoolRepairError, PoolStore, StoreOpenError, StoreOptions,
+    PoolEntryForm, PoolRepairError, PoolStore, StoreOpenError, StoreOptions,
 };
 use nearfield_testkit::concurrent::{self, ConcurrentTestConfig};
 use nearfield_testkit::model;
@@ -353,53 +353,6 @@ fn a_census_finds_the_keys_and_values_of_each_node() {
     assert_eq!((lost.leaves, lost.keys), (second.leaves, 0));
     let long_values = left.long_values + lost.long_values;
     assert!(long_values > 0 && long_values < 1000, "{left:?}, {lost:?}");
-}
-
-/// Another thread works meanwhile. The drained node is ended then, and no operation fails.
-#[test]
-fn a_drained_node_can_be_ended() {
-    let mut nodes = served(3, 64 << 20);
-    let store: PoolStore<ByteStrings, _> = open(&nodes, &options(1, 16)).expect("a store");
-    let keys: Vec<String> = (0..2000).map(|number| format!("key{number:04}")).collect();
-    for (number, key) in keys.iter().enumerate() {
-        let inserted = store.insert(key.as_bytes(), &value_of(number));
-        assert_eq!(inserted, Ok(None));
-    }
-    let (first, node, other) = (NodeId(0), NodeId(1), NodeId(7));
-    let refused = [store.drain(first), store.drain(other)];
-    let foreign = PoolDrainError::Foreign { node: other };
-    assert_eq!(
-        refused,
-        [Err(PoolDrainError::First { node: first }), Err(foreign)]
-    );
-    assert_eq!(store.cancel_drain(node), Ok(()));
-    let is_over = AtomicBool::new(false);
-    let work = || {
-        // The long values of the other keys stay where they are.
-        for (number, key) in keys.iter().enumerate().take(1000).cycle() {
-            if is_over.load(Relaxed) {
-                return;
-            }
-            assert_eq!(store.put(key.as_bytes(), &value_of(number)), Ok(()));
-            assert_eq!(store.get(key.as_bytes()), Ok(Some(value_of(number))));
-        }
-    };
-    let drained = std::thread::scope(|scope| {
-        let worker = scope.spawn(work);
-        let drained = store.drain(node);
-        is_over.store(true, Relaxed);
-        worker.join().expect("no operation fails");
-        drained.expect("a drain")
-    });
-    assert!(drained.leaves > 30 && drained.values > 50, "{drained:?}");
-    let part = store.census().expect("a census")[1];
-    assert_eq!((part.leaves, part.keys, part.long_values), (0, 0, 0));
-    nodes.end(1);
-    for (number, key) in keys.iter().enumerate() {
-        assert_eq!(store.get(key.as_bytes()), Ok(Some(value_of(number))));
-        assert_eq!(store.put(key.as_bytes(), &value_of(number)), Ok(()));
-    }
-    assert_eq!(store.count(), Ok(keys.len()));
 }
 
 /// Once a lost node is excluded, all keys can be read and written again, also by processes that
