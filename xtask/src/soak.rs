@@ -152,6 +152,7 @@ const SUITES: &[Suite] = &[
     pool("pool-coordination", "coordination::"),
     pool("pool-stores", "store::"),
     pool("pool-damage", "damaged::"),
+    pool("pool-drains", "drains::"),
     pool_rivals("pool-rolex", "rolex_simulated:: rolex_map::"),
     pool_rivals("pool-smart", "smart_simulated::"),
     pool_rivals("pool-marlin", "marlin_simulated::"),

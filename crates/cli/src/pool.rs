@@ -2,14 +2,19 @@
 
 use clap::{Args, Subcommand};
 use nearfield::{
-    ByteStrings, NodeId, OrderedMap, PoolNodeCensus, PoolNodeContent, PoolNodeStatus, PoolPlacement,
+    ByteStrings, NodeAddress, NodeId, OrderedMap, PoolGrowth, PoolGrowthPhase, PoolNodeCensus,
+    PoolNodeContent, PoolNodeStatus, PoolPlacement,
 };
 use nearfield_server::keyspace::Home;
 use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-/// Show the memory nodes of a pool, and repair a pool that has lost some.
+/// Show the memory nodes of a pool, add nodes, take nodes out of it or in again, and repair a pool
+/// without lost ones.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct PoolArguments {
@@ -21,12 +26,15 @@ pub(crate) struct PoolArguments {
 enum PoolCommand {
     Status(PoolStatusArguments),
     Repair(PoolRepairArguments),
+    Rejoin(PoolRejoinArguments),
+    Drain(PoolDrainArguments),
+    Add(PoolAddArguments),
 }
 
 /// Look at each memory node of a pool.
 ///
-/// Fails unless all nodes are parts of one pool, or were excluded by a repair. A node that is empty
-/// has been restarted, and has lost the keys that it held.
+/// Fails unless all nodes are parts of one pool, or were excluded by a repair or a drain. A node
+/// that is empty has been restarted, and has lost the keys that it held.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 struct PoolStatusArguments {
@@ -91,11 +99,107 @@ Examples:
   nearfield pool repair --pool shm:left,shm:right --lost 1
   nearfield pool repair --pool etcd:http://a:2379 --lost 1,4 --forget";
 
+/// Take memory nodes that have come back empty into a pool with two replicas.
+///
+/// The other node of the pair has the keys, and they are copied. Servers may run meanwhile: reads
+/// go on, and writes wait for the copy. All nodes must be served. If the command is interrupted,
+/// restart the empty node, and run it again.
+#[derive(Debug, Args)]
+#[command(after_long_help = REJOIN_EXAMPLES)]
+struct PoolRejoinArguments {
+    /// The memory nodes of the pool, as `nearfield serve` takes them
+    #[arg(long, value_name = "NODES")]
+    pool: PoolPlacement,
+}
+
+const REJOIN_EXAMPLES: &str = "\
+Examples:
+  nearfield memory-node --listen shm:right --number 1 &
+  nearfield pool rejoin --pool shm:left,shm:right";
+
+/// Move all that is on a memory node to the other nodes, so that it can be ended.
+///
+/// Servers may run meanwhile. From the beginning on they put nothing more on the node. It is
+/// excluded at the end, and never used again; it stays in the list of nodes. The first node of a
+/// pool cannot be drained. A drain that has failed can be run again, or ended with --cancel.
+#[derive(Debug, Args)]
+#[command(after_long_help = DRAIN_EXAMPLES)]
+struct PoolDrainArguments {
+    /// The memory nodes of the pool, as `nearfield serve` takes them
+    #[arg(long, value_name = "NODES")]
+    pool: PoolPlacement,
+
+    /// The number of the node
+    #[arg(long, value_name = "NUMBER")]
+    node: u16,
+
+    /// Let servers use the node again, after a drain that has failed
+    #[arg(long)]
+    cancel: bool,
+
+    /// The longest key in the pool, in bytes, as `nearfield serve` takes it
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    pool_key_bytes: usize,
+
+    /// The longest key that is stored in its entry, in bytes, as `nearfield serve` takes it
+    #[arg(long, value_name = "BYTES")]
+    pool_key_slot_bytes: Option<usize>,
+}
+
+const DRAIN_EXAMPLES: &str = "\
+Examples:
+  nearfield pool drain --pool shm:left,shm:right --node 1
+  nearfield pool drain --pool etcd:http://a:2379 --node 4";
+
+/// Add a memory node to a pool, and move its share of the keys to it.
+///
+/// Servers may run meanwhile. After some 7 s all of them use the node, whichever nodes they were
+/// started with: the pool keeps its address. Then keys and long values are moved to it in the
+/// background. Ctrl-C stops that, and another run of the command continues it, as it does after a
+/// failure. The exit status is 0 only if the node has its share.
+///
+/// The number of the node must be greater than those of the pool's nodes. Nodes cannot be added to
+/// a pool with two replicas.
+#[derive(Debug, Args)]
+#[command(after_long_help = ADD_EXAMPLES)]
+struct PoolAddArguments {
+    /// The memory nodes of the pool, as `nearfield serve` takes them
+    #[arg(long, value_name = "NODES")]
+    pool: PoolPlacement,
+
+    /// The address of the node, as it listens there
+    #[arg(long, value_name = "shm:NAME|ucx:HOST:PORT")]
+    node: NodeAddress,
+
+    /// The greatest number of parts of the index and of long values that are moved in a second.
+    /// Each move takes a few round trips, and blocks writes to up to 64 keys meanwhile. After some
+    /// 900 moves servers read inner nodes again
+    #[arg(long, value_name = "MOVES", default_value_t = 200)]
+    rate: u32,
+
+    /// The longest key in the pool, in bytes, as `nearfield serve` takes it
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    pool_key_bytes: usize,
+
+    /// The longest key that is stored in its entry, in bytes, as `nearfield serve` takes it
+    #[arg(long, value_name = "BYTES")]
+    pool_key_slot_bytes: Option<usize>,
+}
+
+const ADD_EXAMPLES: &str = "\
+Examples:
+  nearfield memory-node --listen shm:third --size 4gb --number 2 &
+  nearfield pool add --pool shm:left,shm:right --node shm:third
+  nearfield pool add --pool etcd:http://a:2379 --node ucx:192.0.2.7:7000 --rate 50";
+
 /// Runs the command.
 pub(crate) fn run(arguments: &PoolArguments) -> ExitCode {
     let done = match &arguments.command {
         PoolCommand::Status(arguments) => status(arguments),
         PoolCommand::Repair(arguments) => repair(arguments).map(|()| ExitCode::SUCCESS),
+        PoolCommand::Rejoin(arguments) => rejoin(arguments).map(|()| ExitCode::SUCCESS),
+        PoolCommand::Drain(arguments) => drain(arguments).map(|()| ExitCode::SUCCESS),
+        PoolCommand::Add(arguments) => add(arguments),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error}");
@@ -140,6 +244,95 @@ fn repair(arguments: &PoolRepairArguments) -> Result<(), Box<dyn Error>> {
         repaired.forgotten
     );
     Ok(())
+}
+
+fn rejoin(arguments: &PoolRejoinArguments) -> Result<(), Box<dyn Error>> {
+    let rejoined = arguments.pool.rejoin()?;
+    let mut output = std::io::stdout();
+    // The reader of the output may have closed it.
+    if rejoined.is_empty() {
+        let _ = writeln!(output, "No node is empty.");
+    }
+    for node in rejoined {
+        let (number, bytes) = (node.number, node.copied_bytes);
+        let _ = writeln!(
+            output,
+            "memory {number} was taken in: {bytes} bytes were copied"
+        );
+    }
+    Ok(())
+}
+
+fn drain(arguments: &PoolDrainArguments) -> Result<(), Box<dyn Error>> {
+    let nodes = arguments.pool.statuses()?;
+    let keys = (arguments.pool_key_bytes, arguments.pool_key_slot_bytes);
+    let map = existing_map(&arguments.pool, &nodes, keys)?;
+    let node = NodeId(arguments.node);
+    if arguments.cancel {
+        return Ok(map.cancel_drain(node)?);
+    }
+    let drained = map.drain(node)?;
+    // The reader of the output may have closed it.
+    let _ = writeln!(
+        std::io::stdout(),
+        "{} leaves and {} long values of {} bytes were moved. The node can be ended.",
+        drained.leaves,
+        drained.values,
+        drained.value_bytes
+    );
+    Ok(())
+}
+
+/// The interval of the lines that show the progress of an addition.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+
+fn add(arguments: &PoolAddArguments) -> Result<ExitCode, Box<dyn Error>> {
+    let nodes = arguments.pool.statuses()?;
+    let keys = (arguments.pool_key_bytes, arguments.pool_key_slot_bytes);
+    // The nodes in etcd may include this one, which is no part of the pool yet.
+    let is_part = |node: &&PoolNodeStatus| node.content != PoolNodeContent::Nothing;
+    let parts: Vec<PoolNodeStatus> = nodes.iter().filter(is_part).cloned().collect();
+    let map = existing_map(&arguments.pool, &parts, keys)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let by_signal = Arc::clone(&stop);
+    ctrlc::set_handler(move || by_signal.store(true, Ordering::Relaxed))?;
+    let mut shown = Instant::now();
+    let grown = map.add_node(&arguments.node, arguments.rate, |growth| {
+        if shown.elapsed() >= PROGRESS_INTERVAL {
+            shown = Instant::now();
+            // The reader of the output may have closed it.
+            let _ = writeln!(std::io::stdout(), "{}", described_growth(growth));
+        }
+        !stop.load(Ordering::Relaxed)
+    })?;
+    let is_done = grown.phase == PoolGrowthPhase::Done;
+    let end = match is_done {
+        true => "The node has its share.",
+        false => "Stopped. Run the command again to continue.",
+    };
+    let (leaves, values, bytes) = (grown.leaves, grown.values, grown.value_bytes);
+    let _ = writeln!(
+        std::io::stdout(),
+        "{leaves} leaves and {values} long values of {bytes} bytes were moved. {end}"
+    );
+    Ok(match is_done {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+fn described_growth(growth: &PoolGrowth) -> String {
+    match growth.phase {
+        PoolGrowthPhase::Joining => "servers connect to the node".to_owned(),
+        PoolGrowthPhase::Leaves => {
+            let (moved, all) = (growth.leaves, growth.leaves_to_move);
+            format!("{moved} of about {all} leaves were moved")
+        }
+        _ => {
+            let (moved, all) = (growth.value_bytes, growth.value_bytes_to_move);
+            format!("{moved} of about {all} bytes of long values were moved")
+        }
+    }
 }
 
 fn status(arguments: &PoolStatusArguments) -> Result<ExitCode, Box<dyn Error>> {
@@ -195,9 +388,15 @@ fn described(nodes: &[PoolNodeStatus]) -> Vec<String> {
         PoolNodeContent::Part(member) => Some(member.identity),
         _ => None,
     });
+    // Nodes that were added know of more nodes than those of before.
+    let counts = nodes.iter().map(|node| match &node.content {
+        PoolNodeContent::Part(member) if pool == Some(member.identity) => member.count,
+        _ => 0,
+    });
+    let count = counts.max().unwrap_or_default();
     let line = |node: &PoolNodeStatus| match &node.content {
         PoolNodeContent::Part(member) if pool == Some(member.identity) => {
-            let (position, count) = (member.position, member.count);
+            let position = member.position;
             let alone = if node.serves_alone {
                 ", without the other node of its pair"
             } else {
@@ -210,7 +409,7 @@ fn described(nodes: &[PoolNodeStatus]) -> Vec<String> {
         }
         PoolNodeContent::Part(member) => format!("belongs to pool {:016x}", member.identity),
         PoolNodeContent::Nothing => "empty".to_owned(),
-        PoolNodeContent::Excluded => "excluded by a repair".to_owned(),
+        PoolNodeContent::Excluded => "excluded by a repair or a drain".to_owned(),
         PoolNodeContent::Unknown(reason) => format!("lost: {reason}"),
         other => format!("{other:?}"),
     };

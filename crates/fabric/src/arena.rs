@@ -3,6 +3,7 @@
 use crate::address::{GlobalAddress, LINE_BYTES, NodeId, OFFSETS};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
+use crate::recovery::epochs::ClosedNodes;
 use std::cell::{Cell, RefCell};
 
 /// An allocator that divides chunks into pieces. Only a chunk needs a call to a node's processor,
@@ -18,6 +19,8 @@ pub struct FabricArena {
     /// The rest of each node's chunk.
     left: RefCell<Vec<(NodeId, ChunkRemainder)>>,
     turn: Cell<usize>,
+    /// The nodes on which it does not allocate.
+    avoided: Cell<ClosedNodes>,
 }
 
 /// Number of turns after which the arena asks a node without a free chunk again. It asks earlier if
@@ -52,7 +55,14 @@ impl FabricArena {
             alignment,
             left: RefCell::new(nodes.iter().map(|&node| (node, nothing)).collect()),
             turn: Cell::new(0),
+            avoided: Cell::default(),
         }
+    }
+
+    /// Makes the arena pass over these nodes from here on, and over no others that are served. The
+    /// rest of a chunk there goes back to its node.
+    pub fn avoid(&self, nodes: ClosedNodes) {
+        self.avoided.set(nodes);
     }
 
     /// Allocates `bytes` on the node whose turn it is, aligned to [`LINE_BYTES`] or to the arena's
@@ -74,6 +84,10 @@ impl FabricArena {
             let turn = self.turn.replace(self.turn.get() + 1);
             let number = turn % nodes;
             let (node, rest) = self.left.borrow()[number];
+            if self.avoided.get().contains(node) {
+                self.give_back_rest(endpoint, number).await?;
+                continue;
+            }
             if rest.ask_from > turn && attempt < nodes {
                 continue;
             }
@@ -97,6 +111,24 @@ impl FabricArena {
             .unwrap_or(FabricError::OutOfMemory { node, bytes }))
     }
 
+    /// Frees the rest of a node's chunk, unless it is lost with its node.
+    async fn give_back_rest(
+        &self,
+        endpoint: &impl Endpoint,
+        number: usize,
+    ) -> Result<(), FabricError> {
+        let (_, rest) = self.left.borrow()[number];
+        if rest.bytes == 0 {
+            return Ok(());
+        }
+        // Taken before the call, during which another task may come here.
+        self.left.borrow_mut()[number].1.bytes = 0;
+        match endpoint.free(rest.next, rest.bytes).await {
+            Err(FabricError::NodeLost { .. }) => Ok(()),
+            freed => freed,
+        }
+    }
+
     /// Allocates on the first node like [`allocate`](FabricArena::allocate), or on another if the
     /// first has too little memory.
     ///
@@ -115,6 +147,25 @@ impl FabricArena {
             Err(FabricError::OutOfMemory { .. }) => self.allocate(endpoint, bytes).await,
             other => other,
         }
+    }
+
+    /// Allocates on one of the nodes, whichever turn it is, and on no other. It may be one that the
+    /// arena avoids.
+    ///
+    /// # Errors
+    /// `NoSuchNode` if the arena does not have the node, `OutOfMemory`, and `NodeLost`.
+    pub async fn allocate_on(
+        &self,
+        endpoint: &impl Endpoint,
+        node: NodeId,
+        bytes: u64,
+    ) -> Result<GlobalAddress, FabricError> {
+        let place = self.left.borrow().iter().position(|(at, _)| *at == node);
+        let place = place.ok_or(FabricError::NoSuchNode { node })?;
+        if !endpoint.is_reachable(node) {
+            return Err(FabricError::NodeLost { node });
+        }
+        self.allocate_at(endpoint, place, bytes).await
     }
 
     async fn allocate_at(
@@ -204,6 +255,7 @@ impl FabricArena {
 mod tests {
     use super::*;
     use crate::count::CountingEndpoint;
+    use crate::recovery::epochs::{EpochOptions, Epochs, TABLE_BYTES};
     use crate::transport::sim::{Delivery, FabricSimulation};
     use nearfield_hardware::network::NetworkPreset;
     use std::rc::Rc;
@@ -309,6 +361,60 @@ mod tests {
             let lost = FabricError::NodeLost { node: nodes[1] };
             assert_eq!(arena.allocate(&endpoint, 64).await, Err(lost.clone()));
             assert_eq!(arena.allocate_first(&endpoint, 64).await, Err(lost));
+        });
+        assert_eq!(simulation.run(), 0);
+    }
+
+    #[test]
+    fn closed_nodes_are_passed_over_and_get_their_chunk_back() {
+        let (mut simulation, nodes) = FabricSimulation::with_nodes(1, Delivery::Torn, [1 << 20; 2]);
+        let endpoint = simulation.endpoint(0);
+        simulation.spawn(0, async move {
+            let table = endpoint.allocate(nodes[0], TABLE_BYTES).await.unwrap();
+            let empty = vec![0; TABLE_BYTES as usize];
+            endpoint.write(table, &empty).await.unwrap();
+            let options = EpochOptions::default();
+            let epochs = Epochs::register(&endpoint, table, options).await.unwrap();
+            let arena = FabricArena::new(&nodes, 1 << 16);
+            let mut on_second = Vec::new();
+            for _ in 0..10 {
+                let piece = arena.allocate(&endpoint, 64).await.unwrap();
+                on_second.extend((piece.node() == nodes[1]).then_some(piece));
+            }
+            assert_eq!(on_second.len(), 5);
+            let closed = epochs.close_node(&endpoint, nodes[1], true).await;
+            assert_eq!(closed, Ok(()));
+            arena.avoid(epochs.closed_nodes());
+            for _ in 0..100 {
+                let piece = arena.allocate(&endpoint, 64).await.unwrap();
+                assert_eq!(piece.node(), nodes[0]);
+            }
+            for piece in on_second {
+                endpoint.free(piece, 64).await.unwrap();
+            }
+            let full = arena.allocate(&endpoint, 1 << 21).await.unwrap_err();
+            assert!(matches!(full, FabricError::OutOfMemory { .. }), "{full}");
+        });
+        assert_eq!(simulation.run(), 0);
+        assert_eq!(simulation.allocated_bytes(NodeId(1)), 0);
+    }
+
+    #[test]
+    fn a_node_is_chosen_whichever_turn_it_is() {
+        let (mut simulation, nodes) = FabricSimulation::with_nodes(1, Delivery::Torn, [1 << 20; 3]);
+        let endpoint = simulation.endpoint(0);
+        simulation.spawn(0, async move {
+            let arena = FabricArena::new(&nodes, 1 << 16);
+            for _ in 0..10 {
+                let piece = arena.allocate_on(&endpoint, nodes[2], 64).await.unwrap();
+                assert_eq!(piece.node(), nodes[2]);
+            }
+            let full = arena.allocate_on(&endpoint, nodes[1], 1 << 21).await;
+            let (node, bytes) = (nodes[1], 1 << 21);
+            assert_eq!(full, Err(FabricError::OutOfMemory { node, bytes }));
+            let node = NodeId(7);
+            let none = arena.allocate_on(&endpoint, node, 64).await;
+            assert_eq!(none, Err(FabricError::NoSuchNode { node }));
         });
         assert_eq!(simulation.run(), 0);
     }

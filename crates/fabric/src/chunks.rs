@@ -142,6 +142,29 @@ impl Chunks {
         self.free.insert(start, length);
     }
 
+    /// Returns the first line from `offset` on that is allocated, or that is not; for the latter
+    /// the end of the last allocation if there is none. The reserved bytes are neither.
+    ///
+    /// ```
+    /// let mut chunks = nearfield_fabric::Chunks::new(1 << 20, 4096);
+    /// assert!(chunks.allocate_at(8192, 128));
+    /// assert_eq!(chunks.find(4096, true), Some(8192));
+    /// assert_eq!(chunks.find(8192, false), Some(8320));
+    /// assert_eq!(chunks.find(8320, true), None);
+    /// ```
+    pub fn find(&self, offset: u64, is_allocated: bool) -> Option<u64> {
+        let parts = match is_allocated {
+            true => &self.allocated,
+            false => &self.free,
+        };
+        let before = parts.range(..=offset).next_back();
+        if before.is_some_and(|(start, length)| start + length > offset) {
+            return Some(offset / LINE_BYTES * LINE_BYTES);
+        }
+        let behind = parts.range(offset..).next().map(|(&start, _)| start);
+        behind.or_else(|| (!is_allocated).then(|| self.end()))
+    }
+
     /// Returns the end of the last allocation.
     pub fn end(&self) -> u64 {
         let last = self.allocated.last_key_value();
@@ -244,6 +267,34 @@ mod tests {
         assert!(chunks.allocate_at(128, 128));
         assert!(!chunks.allocate_at(64, 128) && !chunks.allocate_at(192, 64));
         assert_eq!(chunks.allocated_bytes(), 128);
+    }
+
+    #[test]
+    fn runs_of_allocated_lines_are_found() {
+        for seed in 0..50 {
+            let random = &mut SmallRng::seed_from_u64(seed);
+            let mut chunks = Chunks::new(1 << 14, 4096);
+            let mut is_held = [false; 256];
+            for _ in 0..40 {
+                let line = random.random_range(64..256_usize);
+                let is_free = !is_held[line];
+                assert_eq!(chunks.allocate_at(line as u64 * 64, 64), is_free);
+                is_held[line] = true;
+            }
+            let mut found = [false; 256];
+            let mut at = 4096;
+            while let Some(start) = chunks.find(at, true) {
+                let end = chunks.find(start, false).expect("an end");
+                assert!(start < end && end <= 1 << 14, "seed {seed}");
+                found[start as usize / 64..end as usize / 64].fill(true);
+                at = end;
+            }
+            assert_eq!(found, is_held, "seed {seed}");
+        }
+        let mut full = Chunks::new(1 << 14, 4096);
+        assert_eq!(full.allocate(12288), Some(4096));
+        assert_eq!(full.find(5000, true), Some(4992));
+        assert_eq!(full.find(5000, false), Some(1 << 14));
     }
 
     #[test]

@@ -183,6 +183,24 @@ pub trait Endpoint {
         }
     }
 
+    /// Returns the first line of a node from an address on that is allocated, or that is not; for
+    /// the latter the end of the last allocation if there is none. It finds the memory that must be
+    /// copied. The result is old once the node has allocated or freed other memory. An endpoint
+    /// without this call refuses.
+    ///
+    /// # Errors
+    /// `NotAllocated` without this call, `NoSuchNode`, `NodeLost`.
+    fn find_memory(
+        &self,
+        from: GlobalAddress,
+        _is_allocated: bool,
+    ) -> impl Future<Output = Result<Option<GlobalAddress>, FabricError>> {
+        async move {
+            let (address, bytes) = (from, 0);
+            Err(FabricError::NotAllocated { address, bytes })
+        }
+    }
+
     /// Frees memory, no matter which client allocated it: all of one allocation, or a part of it
     /// that begins at a line. Lines are freed as a whole.
     ///

@@ -87,7 +87,8 @@ pub use nearfield_pool::chime::{CacheLookups, LeafReads};
 pub use nearfield_pool::filtered::{ScanAggregates, ValueFilter};
 #[cfg(feature = "pool")]
 pub use nearfield_pool::store::{
-    PoolMember, PoolNodeCensus, PoolNodeState, PoolRepair, PoolRepairError, StoreOpenError,
+    PoolAddError, PoolDrain, PoolDrainError, PoolGrowth, PoolGrowthPhase, PoolMember,
+    PoolNodeCensus, PoolNodeState, PoolRepair, PoolRepairError, StoreOpenError,
 };
 pub use nearfield_radix::{
     Combine, EngineOptions, Entry, MemoryUse, RadixCounters, RadixPinGuard, ValueRef,
@@ -102,7 +103,9 @@ pub use placement::Pim;
 pub use placement::TieredPlacement;
 pub use placement::{AnyPlacement, Local, MapPlacement};
 #[cfg(feature = "pool")]
-pub use placement::{PoolNodeContent, PoolNodeStatus, PoolNodeUse, PoolPlacement, PoolUse};
+pub use placement::{
+    PoolNodeContent, PoolNodeStatus, PoolNodeUse, PoolPlacement, PoolUse, RejoinedPoolNode,
+};
 pub use read_result::MapReadResult;
 pub use typed::{TypedMap, TypedRange};
 

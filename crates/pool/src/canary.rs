@@ -1,8 +1,8 @@
-//! Checks of readers and repairs that a test can switch off, to show that it fails without them.
-//! Without the feature `canary` they are always made, and the switch costs nothing.
+//! Checks of readers, repairs and drains that a test can switch off, to show that it fails without
+//! them. Without the feature `canary` they are always made, and the switch costs nothing.
 
 /// A reader's check for concurrent writes to a node, for a node that was divided or for another key
-/// in a block, or a check of a repair.
+/// in a block, or a check of a repair or a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// The check that the node is of one write of all of it (CHIME, section 4.1.3, level 1).
@@ -23,9 +23,11 @@ pub enum Check {
     Rests,
     /// The check of a repair that no leaf leads to one on a lost memory node.
     LostSiblings,
-    /// The check of a repair that the lock of each leaf is free, so that no recorded change is left
-    /// to be made.
+    /// The check of a repair or a drain that the lock of each leaf is free, so that no recorded
+    /// change is left to be made.
     HeldLocks,
+    /// The check of a drain that the leaf to the left of a moved one leads to the copy.
+    MovedSiblings,
 }
 
 #[cfg(not(feature = "canary"))]

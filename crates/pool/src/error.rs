@@ -30,8 +30,20 @@ pub enum PoolError {
     Epochs(EpochError),
     /// The locks of the index have no leases, so that a dead client's change cannot be told from a
     /// living one's.
-    #[error("an index whose locks have no leases cannot be repaired")]
+    #[error("an index whose locks have no leases can be neither repaired nor drained")]
     Leaseless,
+    /// The first node has the root and all inner nodes, so it stays open.
+    #[error("memory {node} is the first one of the pool, and cannot be closed")]
+    FirstNode {
+        /// The node.
+        node: NodeId,
+    },
+    /// Nothing is put on the node, which is drained or about to be added.
+    #[error("memory {node} is closed: it is drained, or about to be added")]
+    Closed {
+        /// The node.
+        node: NodeId,
+    },
     /// The session took so long that other nodes take its compute node for dead: begin another.
     #[error("the session expired before its end")]
     Session,

@@ -298,16 +298,33 @@ pub fn merge(leaf: &mut PoolLeaf, right: &PoolLeaf) -> Result<(), NoRoom> {
     Ok(())
 }
 
+/// Removes all entries of a leaf, which leads to the leaf `right` from here on: a division that
+/// leaves nothing. Counts one node write.
+pub fn pass_on(leaf: &mut PoolLeaf, right: GlobalAddress) {
+    clear(leaf);
+    if let Some((low, _)) = leaf.fences(0) {
+        let low = low.to_vec();
+        leaf.set_fences(&low, &low);
+    }
+    leaf.set_sibling(right);
+    leaf.count_node_write();
+}
+
 /// Retires a leaf: removes all entries, and makes it invalid. Counts one node write.
 pub fn retire(leaf: &mut PoolLeaf) {
+    clear(leaf);
+    leaf.set_valid(false);
+    leaf.count_node_write();
+}
+
+/// Removes all entries of a leaf, without counting it.
+fn clear(leaf: &mut PoolLeaf) {
     for slot in 0..leaf.layout().span() {
         leaf.clear(slot);
         if leaf.layout().has_bitmaps() {
             leaf.set_hop_bitmap(slot, 0);
         }
     }
-    leaf.set_valid(false);
-    leaf.count_node_write();
 }
 
 /// Returns true if the hop bitmaps of a fully known leaf are right. If they are not, keys were

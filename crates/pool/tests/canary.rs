@@ -1,6 +1,8 @@
 //! Tests that runs of the testkit that the tree passes end in a violation if one check of readers
 //! is switched off (the feature `canary`).
 
+#[path = "all/drains/scenario.rs"]
+mod drains;
 #[cfg(target_os = "linux")]
 #[path = "all/filtered"]
 mod filtered {
@@ -12,6 +14,7 @@ mod scenario;
 #[path = "all/trees/mod.rs"]
 mod trees;
 
+use drains::{DrainPlan, DyingClient};
 #[cfg(target_os = "linux")]
 use nearfield_core::{ByteStrings, OrderedIndex};
 #[cfg(target_os = "linux")]
@@ -177,6 +180,61 @@ fn locks_that_are_held_are_missed_by_repairs() {
     let (verb, delivery, failure) = found.expect("a repair misses the recorded division");
     let again = run_after_death(verb, nearfield(), delivery);
     assert!(again.is_ok(), "verb {verb}, {delivery:?}: {failure}");
+}
+
+/// A leaf that leads to a moved one is left as it is.
+#[test]
+fn siblings_that_were_moved_are_missed_by_drains() {
+    let plan = DrainPlan {
+        options: nearfield(),
+        delivery: Delivery::Torn,
+        dying: 0.0,
+    };
+    Check::leave_out(Some(Check::MovedSiblings));
+    let found = (0..SEEDS).find_map(|seed| Some((seed, drains::run(seed, &plan).err()?)));
+    Check::leave_out(None);
+    let (seed, failure) = found.expect("a drain misses the leaves to the left");
+    assert!(drains::run(seed, &plan).is_ok(), "seed {seed}: {failure}");
+}
+
+/// The same for leaves that are moved to an added node.
+#[test]
+fn siblings_that_were_moved_are_missed_by_moves_to_an_added_node() {
+    let plan = DrainPlan {
+        options: nearfield(),
+        delivery: Delivery::Torn,
+        dying: 0.0,
+    };
+    Check::leave_out(Some(Check::MovedSiblings));
+    let found = (0..SEEDS).find_map(|seed| Some((seed, drains::run_growing(seed, &plan).err()?)));
+    Check::leave_out(None);
+    let (seed, failure) = found.expect("a move misses the leaves to the left");
+    let again = drains::run_growing(seed, &plan);
+    assert!(again.is_ok(), "seed {seed}: {failure}");
+}
+
+/// A division that a dead client has recorded is left to the next client that takes the lock.
+#[test]
+fn locks_that_are_held_are_missed_by_drains() {
+    let deliveries = [Delivery::Torn, Delivery::TornWords];
+    let mut plans = (0..400).flat_map(|verb| deliveries.map(|delivery| (verb, delivery)));
+    let run =
+        |verb, delivery| drains::run_after_death(DyingClient::Writer, verb, nearfield(), delivery);
+    Check::leave_out(Some(Check::HeldLocks));
+    let found =
+        plans.find_map(|(verb, delivery)| Some((verb, delivery, run(verb, delivery).err()?)));
+    Check::leave_out(None);
+    let (verb, delivery, failure) = found.expect("a drain misses the recorded division");
+    let again = run(verb, delivery);
+    assert!(again.is_ok(), "verb {verb}, {delivery:?}: {failure}");
+    for dying in [
+        DyingClient::Drainer,
+        DyingClient::DrainerBeforeLoss,
+        DyingClient::Mover,
+    ] {
+        let other = drains::run_after_death(dying, verb, nearfield(), delivery);
+        assert!(other.is_ok(), "verb {verb}, {delivery:?}: {other:?}");
+    }
 }
 
 /// Programs that read leaves do not check that these were unchanged meanwhile.

@@ -2,7 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::process::{CliTestProcess, NEARFIELD};
+use crate::process::{CliTestProcess, NEARFIELD, signal};
 use nearfield::PoolPlacement;
 use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric::transport::ucx::{UcxEndpoint, UcxError};
@@ -226,6 +226,109 @@ fn a_pool_is_repaired_without_a_node_that_is_gone() {
     assert_eq!(map.len(), Ok(keys.len()));
     first.end("-INT");
     second.end("-INT");
+}
+
+/// A process has the pool open while another drains a node, which is killed then.
+#[test]
+fn a_node_can_be_killed_once_it_is_drained() {
+    let name = |part: &str| format!("test-{}-drain-{part}", std::process::id());
+    let names = [name("first"), name("second")];
+    let list = names.each_ref().map(|name| format!("shm:{name}")).join(",");
+    let mut first = start_part(&names[0], 0);
+    let mut second = start_part(&names[1], 1);
+    let placement: PoolPlacement = list.parse().expect("a list");
+    let map = Home::pool_map(placement.clone(), 64, None).expect("a map");
+    let keys: Vec<String> = (0..5000).map(|number| format!("key{number:05}")).collect();
+    let value = |number: usize| vec![7_u8; number % 100];
+    for (number, key) in keys.iter().enumerate() {
+        let inserted = map.insert(key.as_bytes(), &value(number));
+        assert_eq!(inserted, Ok(None));
+    }
+    let run = |command: &str, words: &[&str]| {
+        let output = Command::new(NEARFIELD)
+            .args(["pool", command, "--pool", &list])
+            .args(words)
+            .output()
+            .expect("the program");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        (
+            output.status.success(),
+            text(output.stdout) + &text(output.stderr),
+        )
+    };
+    let (is_done, text) = run("drain", &["--node", "0"]);
+    assert!(!is_done && text.contains("cannot be drained"), "{text}");
+    let (is_done, text) = run("drain", &["--node", "1", "--cancel"]);
+    assert!(is_done && text.is_empty(), "{text}");
+    let (is_done, text) = run("drain", &["--node", "1"]);
+    assert!(is_done && text.contains("The node can be ended."), "{text}");
+    let is_none_moved = text.starts_with("0 leaves") || text.contains(" 0 long values");
+    assert!(!is_none_moved, "{text}");
+    let (is_whole, text) = run("status", &[]);
+    assert!(is_whole && text.contains("or a drain"), "{text}");
+    let (is_done, text) = run("drain", &["--node", "1"]);
+    assert!(!is_done && text.contains("is excluded"), "{text}");
+    let opened = Home::pool_map(placement, 64, None).expect("a map");
+    second.kill();
+    for (number, key) in keys.iter().enumerate() {
+        for map in [&map, &opened] {
+            assert_eq!(map.get(key.as_bytes()), Ok(Some(value(number))));
+            assert!(map.put(key.as_bytes(), &value(number)).is_ok());
+        }
+    }
+    assert_eq!(map.len(), Ok(keys.len()));
+    first.end("-INT");
+}
+
+/// A process has the pool open while another adds a node, is stopped, and continues.
+#[test]
+fn a_node_is_added_to_a_pool_in_use() {
+    let name = |part: &str| format!("test-{}-add-{part}", std::process::id());
+    let names = [name("first"), name("second"), name("third")];
+    let [one, other, third] = names.each_ref().map(|name| format!("shm:{name}"));
+    let list = format!("{one},{other}");
+    let numbers = [0, 1, 2];
+    let nodes = numbers.map(|number| start_part(&names[usize::from(number)], number));
+    let placement: PoolPlacement = list.parse().expect("a list");
+    let map = Home::pool_map(placement.clone(), 64, None).expect("a map");
+    let keys: Vec<String> = (0..5000).map(|number| format!("key{number:05}")).collect();
+    let value = |number: usize| vec![7_u8; number % 100];
+    for (number, key) in keys.iter().enumerate() {
+        let inserted = map.insert(key.as_bytes(), &value(number));
+        assert_eq!(inserted, Ok(None));
+    }
+    let words = ["pool", "add", "--pool", &list, "--node", &third];
+    let mut adding = CliTestProcess::start(&[&words[..], &["--rate", "5"]].concat());
+    adding.line("of about");
+    assert!(signal(adding.id(), "-INT"));
+    adding.line("Run the command again to continue.");
+    let mut adding = CliTestProcess::start(&words);
+    let end = adding.line("The node has its share.");
+    let is_none_moved = end.starts_with("0 leaves") || end.contains(" 0 long values");
+    assert!(!is_none_moved, "{end}");
+    let status = Command::new(NEARFIELD)
+        .args(["pool", "status", "--keys", "--pool", &list])
+        .output()
+        .expect("the program");
+    let text = String::from_utf8(status.stdout).expect("text");
+    assert!(status.status.success(), "{text}");
+    let line = text.lines().nth(2).expect("a third node");
+    assert!(
+        line.contains(&third) && line.contains("part 2 of 3"),
+        "{line}"
+    );
+    assert!(!line.contains(" 0 keys"), "{line}");
+    let opened = Home::pool_map(placement, 64, None).expect("a map");
+    for (number, key) in keys.iter().enumerate() {
+        for map in [&map, &opened] {
+            assert_eq!(map.get(key.as_bytes()), Ok(Some(value(number))));
+            assert!(map.put(key.as_bytes(), &value(number)).is_ok());
+        }
+    }
+    assert_eq!(map.len(), Ok(keys.len()));
+    for mut node in nodes {
+        node.end("-INT");
+    }
 }
 
 #[test]

@@ -159,6 +159,15 @@ impl<E: Endpoint> Endpoint for CountingEndpoint<E> {
         self.endpoint.allocate_at(address, bytes).await
     }
 
+    async fn find_memory(
+        &self,
+        from: GlobalAddress,
+        is_allocated: bool,
+    ) -> Result<Option<GlobalAddress>, FabricError> {
+        self.note(|cost| cost.calls += 1);
+        self.endpoint.find_memory(from, is_allocated).await
+    }
+
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         self.note(|cost| cost.calls += 1);
         self.endpoint.free(address, bytes).await

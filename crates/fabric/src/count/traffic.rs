@@ -20,7 +20,7 @@ pub struct NodeTraffic {
     pub writes: u64,
     /// Number of swaps and additions.
     pub atomics: u64,
-    /// Number of calls to the node's processor: allocations, and frees of memory.
+    /// Number of calls to the node's processor: allocations, frees and searches of memory.
     pub calls: u64,
     /// Number of bytes that the reads returned.
     pub read_bytes: u64,

@@ -8,6 +8,9 @@ use crate::error::FabricError;
 use crate::verb::FabricVerb;
 use std::time::Duration;
 
+/// Number of pieces that an allocation leaves out because the nodes of a pair disagree about them.
+const UNEQUAL_PIECES: usize = 8;
+
 impl<E: Endpoint> Endpoint for MirroredEndpoint<E> {
     fn nodes(&self) -> Vec<NodeId> {
         let pairs = self.pairs.borrow();
@@ -24,15 +27,15 @@ impl<E: Endpoint> Endpoint for MirroredEndpoint<E> {
         match self.view_of(pair) {
             PairView::Both => [nodes.primary, nodes.backup]
                 .iter()
-                .any(|&node| self.endpoint.is_reachable(node)),
-            PairView::Primary => self.endpoint.is_reachable(nodes.primary),
-            PairView::Backup => self.endpoint.is_reachable(nodes.backup),
+                .any(|&node| self.endpoint().is_reachable(node)),
+            PairView::Primary => self.endpoint().is_reachable(nodes.primary),
+            PairView::Backup => self.endpoint().is_reachable(nodes.backup),
             PairView::Lost => false,
         }
     }
 
     fn atomic_bytes(&self) -> u64 {
-        self.endpoint.atomic_bytes()
+        self.endpoint().atomic_bytes()
     }
 
     async fn post(&self, verbs: &mut [FabricVerb<'_>]) -> Result<(), FabricError> {
@@ -66,7 +69,7 @@ impl<E: Endpoint> Endpoint for MirroredEndpoint<E> {
     }
 
     async fn settle(&self) -> Result<(), FabricError> {
-        let settled = self.endpoint.settle().await;
+        let settled = self.endpoint().settle().await;
         settled.map_err(|error| self.outward(error))
     }
 
@@ -97,12 +100,12 @@ impl<E: Endpoint> Endpoint for MirroredEndpoint<E> {
         }
         self.write_deferred().await?;
         let pair = self.index(from.node())?;
-        self.fence(pair).await?;
+        self.fence(pair, false, Duration::MAX).await?;
         if self.view_of(pair) != PairView::Both {
             return Ok(false);
         }
         let at = GlobalAddress::new(self.nodes_of(pair).backup, from.offset());
-        match self.endpoint.read(at, into).await {
+        match self.endpoint().read(at, into).await {
             Ok(()) => Ok(true),
             Err(FabricError::NodeLost { .. }) => {
                 self.drop_backup(pair).await?;
@@ -114,11 +117,15 @@ impl<E: Endpoint> Endpoint for MirroredEndpoint<E> {
 
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
         let pair = self.index(node)?;
-        let nodes = self.nodes_of(pair);
+        // Pieces that the primary has freed, and the backup has not, or that another program has
+        // allocated there.
+        let mut unequal = Vec::new();
         loop {
-            self.fence(pair).await?;
-            let (view, serving) = self.with(pair, |state| (state.view, state.serving()));
-            let at = match self.endpoint.allocate(serving, bytes).await {
+            self.fence(pair, true, Duration::MAX).await?;
+            let (view, serving, version, nodes) = self.with(pair, |state| {
+                (state.view, state.serving(), state.version, state.pair)
+            });
+            let at = match self.endpoint().allocate(serving, bytes).await {
                 Ok(at) => at,
                 Err(FabricError::NodeLost { node }) => {
                     self.lose_serving(pair, node).await?;
@@ -128,15 +135,43 @@ impl<E: Endpoint> Endpoint for MirroredEndpoint<E> {
             };
             let address = GlobalAddress::new(node, at.offset());
             if view != PairView::Both {
+                // The call has no deadline, so the copy of the node's memory may have begun before
+                // the node has executed it.
+                self.confirm(pair).await?;
+                self.fence(pair, true, Duration::MAX).await?;
+                let (now_at, is_whole, backup) = self.with(pair, |state| {
+                    let is_whole = state.view == PairView::Both;
+                    (state.version, is_whole, state.pair.backup)
+                });
+                if now_at == version {
+                    return Ok(address);
+                }
+                if now_at > version + 1 || !is_whole {
+                    return Err(self.lost(pair));
+                }
+                let copy = GlobalAddress::new(backup, at.offset());
+                match self.endpoint().allocate_at(copy, bytes).await {
+                    // It was copied as an allocated piece.
+                    Ok(()) | Err(FabricError::OutOfMemory { .. }) => {}
+                    Err(FabricError::NodeLost { .. }) => self.drop_backup(pair).await?,
+                    Err(error) => return Err(self.outward(error)),
+                }
                 return Ok(address);
             }
             let copy = GlobalAddress::new(nodes.backup, at.offset());
-            match self.endpoint.allocate_at(copy, bytes).await {
+            match self.endpoint().allocate_at(copy, bytes).await {
                 Ok(()) => {}
                 Err(FabricError::NodeLost { .. }) => self.drop_backup(pair).await?,
+                Err(FabricError::OutOfMemory { .. }) if unequal.len() < UNEQUAL_PIECES => {
+                    // The piece stays allocated at both nodes.
+                    unequal.push(at);
+                    continue;
+                }
                 Err(error) => {
-                    // Another program has allocated memory of the backup. This error counts.
-                    let _ = self.endpoint.free(at, bytes).await;
+                    for at in unequal.into_iter().chain([at]) {
+                        // The error of the backup counts.
+                        let _ = self.endpoint().free(at, bytes).await;
+                    }
                     return Err(self.outward(error));
                 }
             }
@@ -146,13 +181,13 @@ impl<E: Endpoint> Endpoint for MirroredEndpoint<E> {
 
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         let pair = self.index(address.node())?;
+        self.fence(pair, true, Duration::MAX).await?;
         let nodes = self.nodes_of(pair);
-        self.fence(pair).await?;
         let at = |node| GlobalAddress::new(node, address.offset());
         // The backup first: the primary chooses only memory that is free at the backup, too.
         let mut is_freed = false;
         if self.view_of(pair) == PairView::Both {
-            match self.endpoint.free(at(nodes.backup), bytes).await {
+            match self.endpoint().free(at(nodes.backup), bytes).await {
                 Ok(()) => is_freed = true,
                 Err(FabricError::NodeLost { .. }) => self.drop_backup(pair).await?,
                 Err(error) => return Err(self.outward(error)),
@@ -162,7 +197,7 @@ impl<E: Endpoint> Endpoint for MirroredEndpoint<E> {
             true => nodes.primary,
             false => self.with(pair, |state| state.serving()),
         };
-        match self.endpoint.free(at(serving), bytes).await {
+        match self.endpoint().free(at(serving), bytes).await {
             // The backup will take over, and has freed it.
             Err(FabricError::NodeLost { .. }) if is_freed => Ok(()),
             other => other.map_err(|error| self.outward(error)),
@@ -170,14 +205,14 @@ impl<E: Endpoint> Endpoint for MirroredEndpoint<E> {
     }
 
     async fn charge(&self, work: ClientProcessorWork) {
-        self.endpoint.charge(work).await;
+        self.endpoint().charge(work).await;
     }
 
     fn now(&self) -> Duration {
-        self.endpoint.now()
+        self.endpoint().now()
     }
 
     async fn sleep(&self, time: Duration) {
-        self.endpoint.sleep(time).await;
+        self.endpoint().sleep(time).await;
     }
 }

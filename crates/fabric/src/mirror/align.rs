@@ -19,9 +19,9 @@ impl<E: Endpoint> MirroredEndpoint<E> {
         length: u64,
     ) -> Result<bool, FabricError> {
         let pair = self.index(from.node())?;
-        let nodes = self.nodes_of(pair);
         loop {
-            let fence = self.fence(pair).await?;
+            let fence = self.fence(pair, true, deadline).await?;
+            let nodes = self.nodes_of(pair);
             if self.view_of(pair) != PairView::Both || !self.rules.aligns {
                 return Ok(!self.is_void(pair, deadline));
             }
@@ -31,9 +31,9 @@ impl<E: Endpoint> MirroredEndpoint<E> {
                 from: GlobalAddress::new(nodes.primary, from.offset()),
                 into: &mut bytes,
             }];
-            match self.endpoint.post_by(limit, &mut read).await {
+            match self.endpoint().post_by(limit, &mut read).await {
                 Ok(true) => {}
-                Ok(false) if self.endpoint.now() >= deadline => return Ok(false),
+                Ok(false) if self.endpoint().now() >= deadline => return Ok(false),
                 Ok(false) => continue,
                 Err(FabricError::NodeLost { node }) => {
                     self.lose_serving(pair, node).await?;
@@ -48,9 +48,9 @@ impl<E: Endpoint> MirroredEndpoint<E> {
                     bytes,
                 });
             }
-            match self.endpoint.post_by(limit, &mut writes).await {
+            match self.endpoint().post_by(limit, &mut writes).await {
                 Ok(true) => return Ok(true),
-                Ok(false) if self.endpoint.now() >= deadline => return Ok(false),
+                Ok(false) if self.endpoint().now() >= deadline => return Ok(false),
                 Ok(false) => {}
                 Err(FabricError::NodeLost { .. }) => {
                     self.drop_backup(pair).await?;

@@ -39,7 +39,7 @@
 //!   nothing.
 //!
 //! # Death of a node
-//! Each node has a *view word*. It is 0 while both nodes serve.
+//! Each node has a *view word*: a kind, and a count, so that no word recurs. It is 0 in a new pair.
 //!
 //! - If the backup does not respond, the client sets the primary's word and uses the primary alone.
 //! - If the primary does not respond, the client announces this in the backup's word and waits for
@@ -47,14 +47,37 @@
 //!   backup alone. A change with a deadline of the time before is refused, because it may belong to
 //!   a lock that only the primary has seen.
 //!
-//! A client reads both words each quarter of a lease, and posts to the pair only until half a lease
-//! after such a read. So clients that still reach a node which others have given up stop using it
-//! in time.
+//! A client reads both words each quarter of a lease, or the one of a node that it uses alone. It
+//! posts to the pair only until half a lease after such a read. So clients that still reach a node
+//! which others have given up stop using it in time.
+//!
+//! # Return of a node
+//! A node without content is taken in by [`take_in`](MirroredEndpoint::take_in). It becomes the
+//! backup of the node that is used alone, whatever its role was before.
+//!
+//! 1. The copying client sets the word of the node that is used alone (*joining*). Changes of all
+//!    clients wait from then on, and reads go on. It waits for a lease, until all changes of
+//!    clients that have not seen this word have taken effect. It changes the word each eighth of a
+//!    lease. If a word stays for a lease, its writer is dead, and clients go on with the node
+//!    alone.
+//! 2. It copies the reserved bytes and all allocated memory. Nothing changes meanwhile, so the copy
+//!    has the words of locks with the data and the records that they guard. All these locks have
+//!    expired, and are taken over afterwards. Each write begins within half a lease of a change of
+//!    the word, so none is late for the next attempt.
+//! 3. It changes the word of the node that was alone (*serving*), which fails if others have given
+//!    the attempt up. Then the new node's word becomes that of a backup. A client uses the pair
+//!    only after it has read both words, or made the second change itself, so nothing is
+//!    acknowledged while the new node must not take over.
+//!
+//! Calls for memory have no deadline. A client that has allocated memory of a node which is alone
+//! reads its word again. If a copy has begun, it allocates the same bytes at the new node, too. A
+//! piece that one node has allocated, and not the other one, is left out by later allocations.
 //!
 //! # Assumptions
-//! Nodes stop for good: a node that was lost and returns must not be used for the pair again. No
-//! failure of links makes one client lose the primary, and another the backup. All changes under
-//! locks are posted by their deadlines ([`Endpoint::post_by`]).
+//! Nodes stop for good: what was a node of the pair and returns has no content, and clients use it
+//! only through a new connection, after it was taken in. No failure of links makes one client lose
+//! the primary, and another the backup. All changes under locks are posted by their deadlines
+//! ([`Endpoint::post_by`]).
 //!
 //! A post to the primary that began late takes effect within a quarter of a lease, instead of half
 //! a lease ([`lease`](crate::recovery::lease)). So no clock may run at 4/3 of another's speed.
@@ -62,7 +85,8 @@
 //! # Errors of clients that live
 //! A post that is interrupted by the death of a node is completed if that is possible without a
 //! second effect; otherwise it returns `NodeLost`, with the number of the pair. Only a pair that
-//! has lost both nodes returns it each time.
+//! has lost both nodes returns it each time. A post between whose two parts a node is lost and
+//! another one is taken in returns it, too.
 //!
 //! A client that is interrupted between its two posts may begin the second one up to a quarter of a
 //! lease after the deadline. A longer interruption returns `NodeLost`, too, although both nodes
@@ -70,30 +94,34 @@
 
 mod access;
 mod align;
+mod join;
 mod post;
 mod state;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use crate::address::{GlobalAddress, NodeId};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
-use crate::verb::FabricVerb;
-use state::{ALONE, ANNOUNCED, BOTH, DeferredWrite, PairState, view_word};
+pub use join::PairJoinError;
+use state::{DeferredWrite, PairState, ViewWord, view_word};
 pub use state::{NodePair, PairView};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::fmt;
+use std::rc::Rc;
 use std::time::Duration;
 
-/// Returns true if clients have given up the other node of the pair to which a node belongs. The
-/// endpoint is one of single nodes.
+/// Returns true if clients have given up the other node of the pair to which a node belongs, and
+/// have taken in no other. The endpoint is one of single nodes.
 ///
 /// # Errors
 /// As [`Endpoint::post`].
 pub async fn is_alone(endpoint: &impl Endpoint, node: NodeId) -> Result<bool, FabricError> {
     let mut word = [0; 8];
     endpoint.read(view_word(node), &mut word).await?;
-    Ok(u64::from_le_bytes(word) != BOTH)
+    Ok(ViewWord(u64::from_le_bytes(word)).is_left())
 }
 
 /// The rules of the protocol. Tests leave some out.
@@ -115,6 +143,10 @@ struct MirrorRules {
     aligns: bool,
     /// Records that only the backup has are found.
     searches: bool,
+    /// Changes wait while the memory of a node is copied.
+    pauses: bool,
+    /// A lease passes before the memory of a node is copied.
+    settles: bool,
 }
 
 const ALL_RULES: MirrorRules = MirrorRules {
@@ -126,7 +158,18 @@ const ALL_RULES: MirrorRules = MirrorRules {
     refuses: true,
     aligns: true,
     searches: true,
+    pauses: true,
+    settles: true,
 };
+
+/// A function that connects to the nodes again.
+struct NodeReconnection<E>(Box<dyn Fn() -> Option<E>>);
+
+impl<E> fmt::Debug for NodeReconnection<E> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("NodeReconnection")
+    }
+}
 
 /// An endpoint over pairs of nodes. See the [module](self).
 ///
@@ -134,7 +177,9 @@ const ALL_RULES: MirrorRules = MirrorRules {
 /// in any order.
 #[derive(Debug)]
 pub struct MirroredEndpoint<E> {
-    endpoint: E,
+    /// Replaced when a node is taken in that it does not reach.
+    endpoint: RefCell<Rc<E>>,
+    reconnection: Option<NodeReconnection<E>>,
     lease: Duration,
     pairs: RefCell<Vec<PairState>>,
     deferred: RefCell<VecDeque<DeferredWrite>>,
@@ -148,7 +193,8 @@ impl<E: Endpoint> MirroredEndpoint<E> {
     /// the lease of the locks. No round trip.
     pub fn new(endpoint: E, pairs: &[NodePair], lease: Duration) -> MirroredEndpoint<E> {
         MirroredEndpoint {
-            endpoint,
+            endpoint: RefCell::new(Rc::new(endpoint)),
+            reconnection: None,
             lease,
             pairs: RefCell::new(pairs.iter().map(|&pair| PairState::new(pair)).collect()),
             deferred: RefCell::default(),
@@ -157,9 +203,23 @@ impl<E: Endpoint> MirroredEndpoint<E> {
         }
     }
 
+    /// Sets a function that connects to the nodes again, for transports on which a node that is
+    /// served again needs a new connection. It returns `None` if it fails. It is called when a node
+    /// was taken in that the endpoint does not reach.
+    #[must_use]
+    pub fn with_reconnection(
+        self,
+        reconnect: impl Fn() -> Option<E> + 'static,
+    ) -> MirroredEndpoint<E> {
+        MirroredEndpoint {
+            reconnection: Some(NodeReconnection(Box::new(reconnect))),
+            ..self
+        }
+    }
+
     /// Returns the endpoint of the single nodes.
-    pub fn endpoint(&self) -> &E {
-        &self.endpoint
+    pub fn endpoint(&self) -> Rc<E> {
+        Rc::clone(&self.endpoint.borrow())
     }
 
     /// Returns the nodes that this client uses of a pair. Other clients may know more.
@@ -175,6 +235,10 @@ impl<E: Endpoint> MirroredEndpoint<E> {
         let pairs = self.pairs.borrow();
         let index = pairs.iter().position(|state| state.pair.number == number);
         index.ok_or(FabricError::NoSuchNode { node: number })
+    }
+
+    fn version_of(&self, pair: usize) -> u64 {
+        self.with(pair, |state| state.version)
     }
 
     fn with<T>(&self, pair: usize, act: impl FnOnce(&mut PairState) -> T) -> T {
@@ -196,11 +260,6 @@ impl<E: Endpoint> MirroredEndpoint<E> {
 
     fn is_void(&self, pair: usize, deadline: Duration) -> bool {
         self.rules.refuses && self.with(pair, |state| state.is_void(deadline, self.lease))
-    }
-
-    fn adopt(&self, pair: usize, view: PairView) {
-        let now = self.endpoint.now();
-        self.with(pair, |state| state.adopt(view, now));
     }
 
     /// Returns an error of the single nodes with the numbers of pairs.
@@ -237,121 +296,6 @@ impl<E: Endpoint> MirroredEndpoint<E> {
                 address: outside(address),
                 bytes,
             },
-        }
-    }
-
-    /// Returns the time until which posts to the pair may begin, after a read of the view words if
-    /// the last one is long ago. A node that is used alone needs no such time.
-    async fn fence(&self, pair: usize) -> Result<Duration, FabricError> {
-        loop {
-            let (view, confirmed, fence) = self.with(pair, |state| {
-                (state.view, state.confirmed, state.fence(self.lease))
-            });
-            match view {
-                PairView::Both => {}
-                PairView::Primary | PairView::Backup => return Ok(Duration::MAX),
-                PairView::Lost => return Err(self.lost(pair)),
-            }
-            // A quarter of a lease is left for the post.
-            let is_recent =
-                confirmed.is_some_and(|confirmed| self.endpoint.now() < confirmed + self.lease / 4);
-            if let Some(fence) = fence.filter(|_| is_recent) {
-                return Ok(fence);
-            }
-            self.confirm(pair).await?;
-        }
-    }
-
-    /// Reads the view words of both nodes.
-    async fn confirm(&self, pair: usize) -> Result<(), FabricError> {
-        let nodes = self.nodes_of(pair);
-        // Read before the post, because another client may change the words right after it.
-        let began = self.endpoint.now();
-        let (mut primary, mut backup) = ([0; 8], [0; 8]);
-        let mut verbs = [
-            FabricVerb::Read {
-                from: view_word(nodes.primary),
-                into: &mut primary,
-            },
-            FabricVerb::Read {
-                from: view_word(nodes.backup),
-                into: &mut backup,
-            },
-        ];
-        match self.endpoint.post(&mut verbs).await {
-            Ok(()) => {}
-            Err(FabricError::NodeLost { node }) if node == nodes.primary => {
-                return self.promote(pair).await;
-            }
-            Err(FabricError::NodeLost { .. }) => return self.drop_backup(pair).await,
-            Err(error) => return Err(self.outward(error)),
-        }
-        match (u64::from_le_bytes(primary), u64::from_le_bytes(backup)) {
-            (BOTH, BOTH) => self.with(pair, |state| state.confirmed = Some(began)),
-            // Another client lost the primary.
-            (BOTH, _) => self.promote(pair).await?,
-            (_, BOTH) => self.adopt(pair, PairView::Primary),
-            // Clients lost different nodes, so neither has all that was acknowledged.
-            _ => self.adopt(pair, PairView::Lost),
-        }
-        Ok(())
-    }
-
-    /// Begins to use the backup alone, after a lease unless another client has waited for it.
-    async fn promote(&self, pair: usize) -> Result<(), FabricError> {
-        let at = view_word(self.nodes_of(pair).backup);
-        if self.swap_view(pair, at, BOTH, ANNOUNCED).await? != ALONE {
-            if self.rules.waits {
-                // Posts of clients that have read the word before begin within half of this time.
-                self.endpoint.sleep(self.lease).await;
-                let settled = self.endpoint.settle().await;
-                settled.map_err(|error| self.outward(error))?;
-            }
-            self.swap_view(pair, at, ANNOUNCED, ALONE).await?;
-        }
-        self.adopt(pair, PairView::Backup);
-        Ok(())
-    }
-
-    /// Begins to use the primary alone.
-    async fn drop_backup(&self, pair: usize) -> Result<(), FabricError> {
-        let at = view_word(self.nodes_of(pair).primary);
-        self.swap_view(pair, at, BOTH, ALONE).await?;
-        self.adopt(pair, PairView::Primary);
-        Ok(())
-    }
-
-    /// Swaps the view word of the node that is left of a pair, and returns the old one.
-    async fn swap_view(
-        &self,
-        pair: usize,
-        at: GlobalAddress,
-        expected: u64,
-        desired: u64,
-    ) -> Result<u64, FabricError> {
-        match self.endpoint.compare_swap(at, expected, desired).await {
-            Err(FabricError::NodeLost { .. }) => {
-                self.adopt(pair, PairView::Lost);
-                Err(self.lost(pair))
-            }
-            other => other.map_err(|error| self.outward(error)),
-        }
-    }
-
-    /// Handles the loss of the node that executes reads and swaps.
-    ///
-    /// # Errors
-    /// `NodeLost` if no node is left.
-    async fn lose_serving(&self, pair: usize, node: NodeId) -> Result<(), FabricError> {
-        let (view, serving) = self.with(pair, |state| (state.view, state.serving()));
-        if view == PairView::Both {
-            self.promote(pair).await
-        } else if serving == node {
-            self.adopt(pair, PairView::Lost);
-            Err(self.lost(pair))
-        } else {
-            // Another task of this client was faster.
-            Ok(())
         }
     }
 }

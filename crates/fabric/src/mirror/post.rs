@@ -17,6 +17,8 @@ struct BackupProgress {
     found: Vec<Option<u64>>,
     /// The pairs whose backups have the changes.
     pairs: Vec<usize>,
+    /// The versions of these pairs when their backups got the changes.
+    versions: Vec<u64>,
 }
 
 /// A task's turn to make the deferred writes.
@@ -42,7 +44,7 @@ impl<E: Endpoint> MirroredEndpoint<E> {
     /// Makes the deferred writes.
     pub(super) async fn write_deferred(&self) -> Result<(), FabricError> {
         while self.is_flushing.get() {
-            self.endpoint.sleep(FIRST_SLEEP).await;
+            self.endpoint().sleep(FIRST_SLEEP).await;
         }
         self.is_flushing.set(true);
         let _turn = FlushTurn(&self.is_flushing);
@@ -78,23 +80,52 @@ impl<E: Endpoint> MirroredEndpoint<E> {
         let mut progress = BackupProgress {
             found: vec![None; verbs.len()],
             pairs: Vec::new(),
+            versions: Vec::new(),
         };
-        if self.rules.backup_first {
-            let posted = self.post_to_backups(&pairs, deadline, verbs, &mut progress);
-            if !posted.await? {
-                return self.late(&progress);
-            }
-            self.post_to_primaries(&pairs, deadline, verbs, &progress)
-                .await
-        } else {
+        if !self.rules.backup_first {
             let posted = self.post_to_primaries(&pairs, deadline, verbs, &progress);
-            let is_done = posted.await?;
+            let is_done = posted.await?.unwrap_or_default();
             if is_done {
                 self.post_to_backups(&pairs, deadline, verbs, &mut progress)
                     .await?;
             }
-            Ok(is_done)
+            return Ok(is_done);
         }
+        loop {
+            let posted = self.post_to_backups(&pairs, deadline, verbs, &mut progress);
+            if !posted.await? {
+                return self.late(&progress);
+            }
+            let posted = self.post_to_primaries(&pairs, deadline, verbs, &progress);
+            if let Some(is_done) = posted.await? {
+                return Ok(is_done);
+            }
+        }
+    }
+
+    /// Returns true if a pair has taken in a node that does not have the changes.
+    ///
+    /// # Errors
+    /// `NodeLost` if a former backup has the changes: they may have been made, and a second time
+    /// could undo those of others.
+    fn lacks_changes(
+        &self,
+        pair: usize,
+        verbs: &[FabricVerb<'_>],
+        progress: &BackupProgress,
+    ) -> Result<bool, FabricError> {
+        let (number, version, view) =
+            self.with(pair, |state| (state.pair.number, state.version, state.view));
+        if let Some(index) = progress.pairs.iter().position(|&done| done == pair) {
+            return match progress.versions[index] == version {
+                true => Ok(false),
+                false => Err(self.lost(pair)),
+            };
+        }
+        let mut changes = verbs.iter().filter(|verb| verb.node() == number);
+        Ok(self.rules.backup_first
+            && view == PairView::Both
+            && changes.any(|verb| self.is_mirrored(verb)))
     }
 
     /// Returns the pairs that verbs access, each once.
@@ -145,6 +176,7 @@ impl<E: Endpoint> MirroredEndpoint<E> {
                 .filter(|&index| verbs[index].node() == number && self.is_mirrored(&verbs[index]))
                 .collect();
             if !changes.is_empty()
+                && !progress.pairs.contains(&pair)
                 && !self
                     .post_to_backup(pair, deadline, verbs, &changes, progress)
                     .await?
@@ -165,10 +197,11 @@ impl<E: Endpoint> MirroredEndpoint<E> {
         changes: &[usize],
         progress: &mut BackupProgress,
     ) -> Result<bool, FabricError> {
-        let backup = self.nodes_of(pair).backup;
         loop {
-            let fence = self.fence(pair).await?;
-            if self.view_of(pair) != PairView::Both {
+            let fence = self.fence(pair, true, deadline).await?;
+            let (view, backup, version) =
+                self.with(pair, |state| (state.view, state.pair.backup, state.version));
+            if view != PairView::Both {
                 return Ok(true);
             }
             let locks = self.send_locks(pair);
@@ -193,13 +226,14 @@ impl<E: Endpoint> MirroredEndpoint<E> {
             for &index in changes {
                 posted.extend(change_at(&verbs[index], backup));
             }
-            let outcome = self.endpoint.post_by(limit, &mut posted).await;
+            let outcome = self.endpoint().post_by(limit, &mut posted).await;
             match outcome {
                 Ok(true) => {
                     for (&index, verb) in changes.iter().zip(&posted[words.len()..]) {
                         progress.found[index] = verb.found();
                     }
                     progress.pairs.push(pair);
+                    progress.versions.push(version);
                     self.with(pair, |state| {
                         let is_sent = |lock: &PendingLockWord| {
                             locks.iter().any(|sent| sent.word == lock.word)
@@ -211,7 +245,7 @@ impl<E: Endpoint> MirroredEndpoint<E> {
                 Ok(false) => {
                     self.take_back(pair, &locks);
                     // Otherwise the time for the pair or for another lock has passed.
-                    if self.endpoint.now() >= deadline {
+                    if self.endpoint().now() >= deadline {
                         return Ok(false);
                     }
                 }
@@ -234,6 +268,7 @@ impl<E: Endpoint> MirroredEndpoint<E> {
         let mut progress = BackupProgress {
             found: Vec::new(),
             pairs: Vec::new(),
+            versions: Vec::new(),
         };
         self.post_to_backup(pair, deadline, &[], &[], &mut progress)
             .await
@@ -244,7 +279,7 @@ impl<E: Endpoint> MirroredEndpoint<E> {
         if !self.rules.sends_locks {
             return Vec::new();
         }
-        let now = self.endpoint.now();
+        let now = self.endpoint().now();
         self.with(pair, |state| {
             // Nothing is written under the others any more.
             state.locks.retain(|lock| lock.until > now);
@@ -271,7 +306,8 @@ impl<E: Endpoint> MirroredEndpoint<E> {
     }
 
     /// Executes verbs at the primaries, or at the nodes that took over. Returns false, and has done
-    /// nothing, if the deadline has passed.
+    /// nothing, if the deadline has passed. Returns `None`, and has done nothing, if a backup must
+    /// have the changes first.
     ///
     /// # Errors
     /// `NodeLost` if the deadline has long passed, and backups have the changes.
@@ -281,7 +317,9 @@ impl<E: Endpoint> MirroredEndpoint<E> {
         deadline: Duration,
         verbs: &mut [FabricVerb<'_>],
         progress: &BackupProgress,
-    ) -> Result<bool, FabricError> {
+    ) -> Result<Option<bool>, FabricError> {
+        let changes = |verb: &FabricVerb<'_>| !matches!(verb, FabricVerb::Read { .. });
+        let changes = verbs.iter().any(changes);
         // A change that a backup has is a post under way. A quarter of a lease is left until others
         // may take its locks over.
         let last = match progress.pairs.is_empty() {
@@ -291,20 +329,25 @@ impl<E: Endpoint> MirroredEndpoint<E> {
         loop {
             let mut limit = last;
             for &pair in pairs {
-                limit = limit.min(self.fence(pair).await?);
+                limit = limit.min(self.fence(pair, changes, last).await?);
+            }
+            for &pair in pairs {
+                if self.lacks_changes(pair, verbs, progress)? {
+                    return Ok(None);
+                }
             }
             let mut others = pairs.iter().filter(|pair| !progress.pairs.contains(pair));
             if others.any(|&pair| self.is_void(pair, deadline)) {
-                return self.late(progress);
+                return self.late(progress).map(Some);
             }
             let left = self.left(verbs, progress)?;
             for (verb, found) in verbs.iter_mut().zip(&progress.found) {
                 set_found(verb, *found);
             }
             if left.is_empty() {
-                return Ok(true);
+                return Ok(Some(true));
             }
-            let began = self.endpoint.now();
+            let began = self.endpoint().now();
             let mut posted: Vec<FabricVerb<'_>> = Vec::new();
             for (index, verb) in verbs.iter_mut().enumerate() {
                 if left.contains(&index) {
@@ -313,15 +356,17 @@ impl<E: Endpoint> MirroredEndpoint<E> {
                     posted.push(verb_at(verb, node, progress.found[index]));
                 }
             }
-            let outcome = self.endpoint.post_by(limit, &mut posted).await;
+            let outcome = self.endpoint().post_by(limit, &mut posted).await;
             let words: Vec<Option<u64>> = posted.iter().map(FabricVerb::found).collect();
             drop(posted);
             match outcome {
                 Ok(true) => {
                     let doubtful = self.accept(verbs, progress, &left, &words, began)?;
-                    return self.resolve(doubtful).await;
+                    return self.resolve(doubtful, progress).await.map(Some);
                 }
-                Ok(false) if self.endpoint.now() >= last => return self.late(progress),
+                Ok(false) if self.endpoint().now() >= last => {
+                    return self.late(progress).map(Some);
+                }
                 Ok(false) => {}
                 Err(FabricError::NodeLost { node }) => self.go_on_without(node, verbs).await?,
                 Err(error) => return Err(self.outward(error)),
@@ -398,12 +443,19 @@ impl<E: Endpoint> MirroredEndpoint<E> {
     }
 
     /// Returns true if the backup of the pair still serves, so that its decision is final.
-    async fn resolve(&self, doubtful: Option<usize>) -> Result<bool, FabricError> {
+    async fn resolve(
+        &self,
+        doubtful: Option<usize>,
+        progress: &BackupProgress,
+    ) -> Result<bool, FabricError> {
         let Some(pair) = doubtful else {
             return Ok(true);
         };
         self.confirm(pair).await?;
-        if self.view_of(pair) == PairView::Both {
+        let version = self.version_of(pair);
+        let mut done = progress.pairs.iter().zip(&progress.versions);
+        let is_same = done.any(|(&done, &at)| done == pair && at == version);
+        if self.view_of(pair) == PairView::Both && is_same {
             Ok(true)
         } else {
             Err(self.lost(pair))
@@ -463,7 +515,7 @@ impl<E: Endpoint> MirroredEndpoint<E> {
         bytes: &[u8],
     ) -> Result<bool, FabricError> {
         let pair = self.index(to.node())?;
-        if self.endpoint.now() >= deadline || self.is_void(pair, deadline) {
+        if self.endpoint().now() >= deadline || self.is_void(pair, deadline) {
             return Ok(false);
         }
         if self.deferred.borrow().is_empty()
@@ -471,7 +523,7 @@ impl<E: Endpoint> MirroredEndpoint<E> {
         {
             let at = GlobalAddress::new(node, to.offset());
             let limit = deadline.min(fence);
-            match self.endpoint.write_unsignalled_by(limit, at, bytes) {
+            match self.endpoint().write_unsignalled_by(limit, at, bytes) {
                 Ok(true) => return Ok(true),
                 Ok(false) | Err(FabricError::NodeLost { .. }) => {}
                 Err(error) => return Err(self.outward(error)),
@@ -490,7 +542,10 @@ impl<E: Endpoint> MirroredEndpoint<E> {
     /// never seen the lock held.
     fn at_once(&self, pair: usize, offset: u64, bytes: &[u8]) -> Option<(NodeId, Duration)> {
         self.with(pair, |state| match state.view {
-            PairView::Primary | PairView::Backup => Some((state.serving(), Duration::MAX)),
+            PairView::Primary | PairView::Backup => {
+                let fence = state.fence(self.lease).filter(|_| state.joining.is_none());
+                fence.map(|fence| (state.serving(), fence))
+            }
             PairView::Lost => None,
             PairView::Both => {
                 let fence = state.fence(self.lease)?;

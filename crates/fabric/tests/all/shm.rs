@@ -339,7 +339,7 @@ fn what_is_not_such_a_node_is_refused_by_name() {
     );
     assert_eq!(
         refused(16, &[9]),
-        "memory node NAME has a layout of version 9, and this program has version 2"
+        "memory node NAME has a layout of version 9, and this program has version 3"
     );
     assert_eq!(
         refused(all, &[0]),

@@ -273,6 +273,18 @@ fn it_does_what_every_transport_does() {
 }
 
 #[test]
+fn endpoints_of_a_process_have_one_clock() {
+    let Some(node) = node(NODE) else { return };
+    let first = connect(&node.address);
+    let before = first.now();
+    let second = connect(&node.address);
+    let between = second.now();
+    assert!(before <= between && between <= first.now());
+    drop((first, second));
+    node.end();
+}
+
+#[test]
 fn processes_exclude_each_other_by_swaps_and_add() {
     let Some(node) = node(NODE) else { return };
     run(ROLES, "count", &node.address, WORKERS);

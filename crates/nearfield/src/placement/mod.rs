@@ -24,7 +24,9 @@ pub use pim::Pim;
 #[cfg(feature = "pool")]
 pub(crate) use pool::ProgramNodes;
 #[cfg(feature = "pool")]
-pub use pool::{PoolNodeContent, PoolNodeStatus, PoolNodeUse, PoolPlacement, PoolUse};
+pub use pool::{
+    PoolNodeContent, PoolNodeStatus, PoolNodeUse, PoolPlacement, PoolUse, RejoinedPoolNode,
+};
 #[cfg(feature = "tiers")]
 pub use tiered::TieredPlacement;
 

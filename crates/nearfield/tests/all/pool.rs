@@ -3,14 +3,15 @@
 
 use crate::ranges::Model;
 use nearfield::{
-    Batch, ComparisonResult, MapForm, OperationError, OrderedIndex, OrderedMap, PointResult,
-    PoolMember, PoolNodeContent, PoolNodeUse, PoolPlacement, ScanDirection, UpdateOutcome, Words,
+    Batch, ByteStrings, ComparisonResult, MapForm, NodeAddress, NodeId, OperationError,
+    OrderedIndex, OrderedMap, PointResult, PoolAddError, PoolGrowthPhase, PoolMember,
+    PoolNodeContent, PoolNodeUse, PoolPlacement, ScanDirection, UpdateOutcome, Words,
 };
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_testkit::keys::{self, SampleForm};
 use nearfield_testkit::model;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// A map that was opened twice, as by two processes, on nodes of its own. They are called in turn,
@@ -357,6 +358,216 @@ fn the_verbs_of_an_operation_count_at_the_node_of_its_key() {
         (uses[0].state.is_served, uses[1].state.is_served),
         (true, false)
     );
+}
+
+/// A node that comes back empty is taken in while a thread works, and has everything when the other
+/// node of its pair ends.
+#[test]
+fn a_node_that_comes_back_empty_is_taken_in() {
+    const KEYS: u64 = 2000;
+    for lost in 0..2 {
+        let mut nodes = ShmNodes::serve(2, 64 << 20).expect("nodes");
+        let names = nodes.names().to_vec();
+        let pool = PoolPlacement::shm(&names);
+        let map = OrderedMap::<Words>::builder().pool(pool.clone());
+        let map = map.replicas(2).build().expect("a map");
+        let put = |key: u64, value: u64| {
+            let began = Instant::now();
+            while let Err(error) = map.put(key, value) {
+                assert!(began.elapsed() < Duration::from_secs(30), "{error}");
+            }
+        };
+        for key in 0..KEYS {
+            put(key, key);
+        }
+        assert_eq!(pool.rejoin(), Ok(Vec::new()), "no node is empty");
+        nodes.end(lost);
+        for key in 0..KEYS / 2 {
+            put(key, key + 1);
+        }
+        nodes.serve_again(lost).expect("a node");
+        let written = AtomicU64::new(0);
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    let key = KEYS + written.load(Ordering::Relaxed);
+                    put(key, key);
+                    written.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            let rejoined = pool.rejoin();
+            // Also after it some changes go to both nodes.
+            std::thread::sleep(Duration::from_millis(300));
+            is_done.store(true, Ordering::Relaxed);
+            let rejoined = rejoined.expect("a copy");
+            assert_eq!(rejoined.len(), 1);
+            assert_eq!(rejoined[0].number.0, lost);
+            assert!(rejoined[0].copied_bytes > KEYS * 16);
+        });
+        let statuses = pool.statuses().expect("a list");
+        assert!(statuses.iter().all(|status| !status.serves_alone));
+        let uses = map.pool_use().nodes;
+        assert!(uses.iter().all(|node| node.state.is_served), "{uses:?}");
+        nodes.end(lost ^ 1);
+        let written = written.into_inner();
+        assert!(written > 0);
+        for key in 0..KEYS + written {
+            let value = key + u64::from(key < KEYS / 2);
+            assert_eq!(map.get(key), Ok(Some(value)), "without node {}", lost ^ 1);
+        }
+        put(0, 77);
+        assert_eq!(map.get(0), Ok(Some(77)));
+    }
+}
+
+/// A pair is drained and ended. The map is used without it, and can be opened.
+#[test]
+fn a_pair_of_nodes_can_be_drained() {
+    let mut nodes = ShmNodes::serve(4, 64 << 20).expect("nodes");
+    let names = nodes.names().to_vec();
+    let pool = PoolPlacement::shm(&names);
+    let open = || {
+        let map = OrderedMap::<Words>::builder().pool(pool.clone());
+        map.replicas(2).build().expect("a map")
+    };
+    let map = open();
+    let put = |key: u64| {
+        let began = Instant::now();
+        while let Err(error) = map.put(key, key) {
+            assert!(began.elapsed() < Duration::from_secs(30), "{error}");
+        }
+    };
+    for key in 0..2000 {
+        put(key);
+    }
+    let drained = map.drain(NodeId(2)).expect("a drain");
+    assert!(drained.leaves > 0, "{drained:?}");
+    nodes.end(2);
+    nodes.end(3);
+    assert_eq!(pool.rejoin(), Ok(Vec::new()), "an excluded pair stays so");
+    for map in [&map, &open()] {
+        for key in 0..2000 {
+            assert_eq!(map.get(key), Ok(Some(key)));
+        }
+    }
+    put(0);
+}
+
+/// A node is added while another process works and a third one is idle, and is drained again. All
+/// were opened without it.
+#[test]
+fn a_node_is_added_while_others_work() {
+    const KEYS: u64 = 3000;
+    let mut nodes = ShmNodes::serve(3, 64 << 20).expect("nodes");
+    let names = nodes.names().to_vec();
+    let pool = PoolPlacement::shm(&names[..2]);
+    let name = names[2].clone();
+    let third = NodeAddress::Shm { name };
+    let open = || {
+        let map = OrderedMap::<ByteStrings>::builder().pool(pool.clone());
+        map.build().expect("a map")
+    };
+    let [map, other, idle] = [open(), open(), open()];
+    // Every other value is too long for a slot.
+    let value = |number: u64| vec![number as u8; 5 + number as usize % 2 * 95];
+    let put = |map: &OrderedMap<ByteStrings, PoolPlacement>, number: u64| {
+        let done = map.put(&number.to_be_bytes(), &value(number));
+        assert_eq!(done, Ok(()), "key {number}");
+    };
+    let check = |map: &OrderedMap<ByteStrings, PoolPlacement>, numbers: u64| {
+        for number in 0..numbers {
+            let found = map.get(&number.to_be_bytes());
+            assert_eq!(found, Ok(Some(value(number))), "key {number}");
+        }
+    };
+    for number in 0..KEYS {
+        put(&map, number);
+    }
+    check(&idle, KEYS);
+    let is_done = AtomicBool::new(false);
+    let grown = std::thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                // The other long values stay where they are.
+                for number in 0..KEYS / 10 {
+                    put(&other, number);
+                }
+                check(&other, KEYS);
+            }
+        });
+        let grown = map.add_node(&third, 20_000, |_| true);
+        is_done.store(true, Ordering::Relaxed);
+        worker.join().expect("no operation fails");
+        grown.expect("a node")
+    });
+    assert_eq!(grown.phase, PoolGrowthPhase::Done);
+    assert!(grown.leaves > 5 && grown.values > 100, "{grown:?}");
+    let census = idle.pool_census().expect("a census");
+    assert_eq!(census.len(), 3);
+    assert!(
+        census[2].leaves > 5 && census[2].long_values > 100,
+        "{census:?}"
+    );
+    for map in [&map, &other, &idle, &open()] {
+        check(map, KEYS);
+        let uses = map.pool_use().nodes;
+        let numbers = uses.iter().map(|node| node.state.node.0);
+        assert!(numbers.eq(0..3), "{uses:?}");
+        assert!(
+            uses[2].state.is_served && uses[2].traffic.reads > 5,
+            "{uses:?}"
+        );
+    }
+    let traffic = map.pool_use().nodes[2].traffic;
+    assert!(traffic.writes > 5 && traffic.calls > 0, "{traffic:?}");
+    assert_eq!(pool.statuses().expect("a list").len(), 3);
+    let stopped = map.add_node(&third, 1000, |_| false).expect("a node");
+    assert_eq!(stopped.phase, PoolGrowthPhase::Leaves);
+
+    let drained = other.drain(NodeId(2)).expect("a drain");
+    assert!(drained.leaves > 5 && drained.values > 100, "{drained:?}");
+    let refused = map.add_node(&third, 1000, |_| true);
+    let node = NodeId(2);
+    assert_eq!(refused, Err(PoolAddError::Excluded { node }));
+    nodes.end(2);
+    for map in [&map, &other, &idle, &open()] {
+        for number in 0..KEYS {
+            put(map, number);
+        }
+        check(map, KEYS);
+    }
+}
+
+#[test]
+fn nodes_that_cannot_be_added_are_refused() {
+    let nodes = ShmNodes::serve(4, 64 << 20).expect("nodes");
+    let names = nodes.names();
+    let open = |places: [usize; 2], replicas| {
+        let pool = PoolPlacement::shm(places.map(|place| &names[place]));
+        let map = OrderedMap::<Words>::builder().pool(pool);
+        map.replicas(replicas).build().expect("a map")
+    };
+    let map = open([0, 2], 1);
+    let add = |map: &OrderedMap<Words, PoolPlacement>, name: &str| {
+        let name = name.to_owned();
+        let refused = map.add_node(&NodeAddress::Shm { name }, 1000, |_| true);
+        refused.expect_err("a node that cannot be added")
+    };
+    let number = add(&map, &names[1]);
+    assert!(matches!(number, PoolAddError::Number { .. }), "{number:?}");
+    let absent = add(&map, "nobody");
+    assert!(matches!(absent, PoolAddError::Connect(_)), "{absent:?}");
+    let other = ShmNodes::serve(1, 64 << 20).expect("a node");
+    let same = add(&map, &other.names()[0]);
+    assert!(same.to_string().contains("another node 0"), "{same}");
+    drop(map);
+
+    let pairs = ShmNodes::serve(3, 64 << 20).expect("nodes");
+    let pool = PoolPlacement::shm(&pairs.names()[..2]);
+    let map = OrderedMap::<Words>::builder().pool(pool).replicas(2);
+    let pair = add(&map.build().expect("a map"), &pairs.names()[2]);
+    assert!(pair.to_string().contains("two replicas"), "{pair}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::layout::{
 use nearfield_fabric::recovery::epochs::{self, Epochs, TABLE_BYTES};
 use nearfield_fabric::recovery::owners::OwnerTable;
 use nearfield_fabric::recovery::redo;
-use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, NodeId, WORD_BYTES};
+use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, LINE_BYTES, NodeId, WORD_BYTES};
 use std::time::Duration;
 
 /// The word "NFTREE" and the number of the format, which changes whenever the bytes of nodes do.
@@ -31,6 +31,8 @@ const DIRECTORY_AT: u64 = 32;
 const EPOCHS_AT: u64 = 40;
 /// Number of clients that an index may have at once.
 const OWNERS: u16 = 1024;
+/// Number of bytes of a directory: a word for each owner.
+const DIRECTORY_BYTES: u64 = OWNERS as u64 * WORD_BYTES;
 /// Number of leases without a taken lock after which another client may claim an owner's number.
 const CLAIM_LEASES: u32 = 64;
 /// Number of locks of one node that a client may hold at once.
@@ -40,7 +42,7 @@ const SLOTS: usize = redo::SLOTS_MAX;
 const RECORD_HEADER_BYTES: usize = 128;
 
 /// Number of a compute node's retired nodes that others find if it dies.
-const RING_ENTRIES: usize = 1024;
+pub(super) const RING_ENTRIES: usize = 1024;
 
 /// Number of lock leases after which a compute node counts as dead.
 const LOCK_LEASES: u32 = 16;
@@ -60,6 +62,11 @@ impl ChimeHeaderAddress {
         }
     }
 
+    /// Returns true if the client has opened the index with a node.
+    pub fn knows(&self, node: NodeId) -> bool {
+        self.nodes.contains(&node)
+    }
+
     fn directory_words(&self) -> impl Iterator<Item = GlobalAddress> + '_ {
         let offset = self.at.offset() + DIRECTORY_AT;
         self.nodes
@@ -73,11 +80,9 @@ impl ChimeHeaderAddress {
         endpoint: &impl Endpoint,
         shape: &PoolIndexShape,
     ) -> Result<(), PoolError> {
-        let bytes = u64::from(OWNERS) * WORD_BYTES;
         // All tables exist before the format, by which other clients recognize the index.
         for word in self.directory_words() {
-            let directory = endpoint.allocate(word.node(), bytes).await?;
-            endpoint.write(directory, &vec![0; bytes as usize]).await?;
+            let directory = new_directory(endpoint, word.node()).await?;
             let directory = directory.to_bits().to_le_bytes();
             endpoint.write(word, &directory).await?;
         }
@@ -98,6 +103,23 @@ impl ChimeHeaderAddress {
             .map(u64::to_le_bytes)
             .concat();
         Ok(endpoint.write(self.at, &words).await?)
+    }
+
+    /// Gives a node without content what each node of an index has. Does nothing if it has that.
+    pub async fn extend(&self, endpoint: &impl Endpoint, node: NodeId) -> Result<(), PoolError> {
+        let word = GlobalAddress::new(node, self.at.offset() + DIRECTORY_AT);
+        let mut found = [0; 8];
+        endpoint.read(word, &mut found).await?;
+        if u64::from_le_bytes(found) != 0 {
+            return Ok(());
+        }
+        let directory = new_directory(endpoint, node).await?;
+        let before = endpoint.compare_swap(word, 0, directory.to_bits());
+        if before.await? != 0 {
+            // Another client was faster.
+            endpoint.free(directory, DIRECTORY_BYTES).await?;
+        }
+        Ok(())
     }
 
     /// Checks that the memory holds an index of this shape.
@@ -157,8 +179,13 @@ impl ChimeHeaderAddress {
         let mut directories = Vec::new();
         for word in self.directory_words() {
             // No lock of a lost node can be taken.
-            if endpoint.is_reachable(word.node()) {
-                directories.push(address(endpoint, word).await?);
+            if !endpoint.is_reachable(word.node()) {
+                continue;
+            }
+            match address(endpoint, word).await {
+                // Nobody may have noticed the end of a node that was drained.
+                Err(PoolError::Fabric(FabricError::NodeLost { .. })) => {}
+                directory => directories.push(directory?),
             }
         }
         let claim = table.claim(endpoint).await?;
@@ -182,6 +209,14 @@ impl ChimeHeaderAddress {
     pub fn claim_lease(&self, lease: Duration) -> Duration {
         lease * CLAIM_LEASES
     }
+}
+
+/// Allocates an empty directory of records on a node.
+async fn new_directory(endpoint: &impl Endpoint, node: NodeId) -> Result<GlobalAddress, PoolError> {
+    let directory = endpoint.allocate(node, DIRECTORY_BYTES).await?;
+    let empty = vec![0; DIRECTORY_BYTES as usize];
+    endpoint.write(directory, &empty).await?;
+    Ok(directory)
 }
 
 /// Reads the address of a table, which is stored at another one.

@@ -271,6 +271,9 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         let fits = left.is_valid()
             && right.is_valid()
             && left.sibling() == pair.right
+            // Otherwise a drain has moved the right one's first leaf, and the leaf to the left
+            // still leads to the former place.
+            && left.sibling_leftmost() == right.leftmost()
             && count * 100 <= self.tree.internals.span() * MERGED_PERCENT;
         if !fits || left.merge(&pair.separator, &right).is_err() {
             return None;
@@ -398,7 +401,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
 
     /// Releases the lock of a child, which is held on behalf of its parent. The parent's lock is
     /// held.
-    async fn give_back(
+    pub(super) async fn give_back(
         &self,
         parent: &ChimeNodeLock<'_>,
         child: NodeAt,

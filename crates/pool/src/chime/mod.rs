@@ -15,20 +15,23 @@
 //!   `batched_change` changes many keys of a leaf under one lock. `split` divides full nodes,
 //!   `merge` joins nearly empty ones. `load` fills a new tree with sorted entries. `scan` and
 //!   `scan_back` read ranges; `filtered_scan` reads ranges through a filter, with programs at the
-//!   memory nodes. `repair` replaces the leaves of lost memory nodes, and `census` reads all leaves
-//!   by memory node.
+//!   memory nodes. `repair` replaces the leaves of lost memory nodes, `drain` moves those of a node
+//!   to others, `balance` moves some to a node that was added, and `census` reads all leaves by
+//!   memory node.
 //! - [`ChimeOptions`] selects the techniques.
 //! - `counts` counts lookups in the cache, and reads that were repeated.
 //! - `session` restricts the addresses that an operation may follow while memory is freed.
 //! - If locks have leases, a dead client blocks no other: the next client that takes its lock
 //!   finishes its change (`lock`, `recovery_step`, `recover`).
 
+mod balance;
 mod batched_change;
 mod batched_get;
 mod cached_node;
 mod census;
 mod change;
 mod counts;
+mod drain;
 mod filtered_scan;
 mod header;
 mod leaf_lock_word;
@@ -69,6 +72,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use balance::EvenShare;
 pub use cached_node::CachedNode;
 pub use change::KeyChangeDecision;
 pub use counts::{CacheLookups, NodeRetries};

@@ -214,6 +214,11 @@ pub struct ChimeComputeNode {
 }
 
 impl ChimeComputeNode {
+    /// Returns the number of notices to clients that its clients have learned of. No round trip.
+    pub fn notices(&self) -> u64 {
+        self.epochs.get().map_or(0, Epochs::notices)
+    }
+
     /// Creates a compute node that caches nothing yet.
     ///
     /// # Errors

@@ -10,6 +10,9 @@ use nearfield_fabric::GlobalAddress;
 pub(super) enum RecoveryStep {
     /// The node was divided, and its parent must be updated.
     Divided(ChimeNodeDivision),
+    /// The leaf was moved to the right half of a division that left it empty, and its parent must
+    /// lead there.
+    Moved(ChimeNodeDivision),
     /// The locks of two children of the node may be held on behalf of it, and must be released.
     Children(Children),
     /// Two children were merged: as before, and the memory of the right one is free.
@@ -44,6 +47,7 @@ const DIVIDED: u8 = 1;
 const CHILDREN: u8 = 2;
 const MERGED: u8 = 3;
 const LOWERED: u8 = 4;
+const MOVED: u8 = 5;
 const ADDRESS_BYTES: usize = 8;
 
 impl RecoveryStep {
@@ -56,6 +60,9 @@ impl RecoveryStep {
                     right,
                 } = division;
                 (DIVIDED, *level, vec![*right], &**separator)
+            }
+            RecoveryStep::Moved(moved) => {
+                (MOVED, moved.level, vec![moved.right], &*moved.separator)
             }
             RecoveryStep::Children(pair) => {
                 (CHILDREN, pair.level, vec![pair.left, pair.right], &[][..])
@@ -70,7 +77,7 @@ impl RecoveryStep {
         for address in addresses {
             bytes.extend_from_slice(&address.to_bits().to_le_bytes());
         }
-        debug_assert!(kind == DIVIDED || separator.is_empty());
+        debug_assert!(matches!(kind, DIVIDED | MOVED) || separator.is_empty());
         bytes.extend_from_slice(separator);
         bytes
     }
@@ -84,6 +91,8 @@ impl RecoveryStep {
         // A division and a merge change the level above, and a lowered root the one below.
         let levels = match kind {
             LOWERED => 2..=LEVEL_MAX,
+            // Only leaves are moved.
+            MOVED => 1..=1,
             _ => 1..=LEVEL_MAX - 1,
         };
         if !levels.contains(&level) {
@@ -107,6 +116,14 @@ impl RecoveryStep {
                     })
                 })
             }
+            // The first leaf of a tree begins at the key of zeros.
+            MOVED => (rest.len() == key_bytes).then(|| {
+                RecoveryStep::Moved(ChimeNodeDivision {
+                    level,
+                    separator: rest.into(),
+                    right: first,
+                })
+            }),
             CHILDREN => Some(RecoveryStep::Children(children()?)),
             MERGED => Some(RecoveryStep::Merged(children()?)),
             LOWERED => Some(RecoveryStep::Lowered {
@@ -136,6 +153,11 @@ mod tests {
                 level: 3,
                 separator: b"separator".as_slice().into(),
                 right: node(4096),
+            }),
+            RecoveryStep::Moved(ChimeNodeDivision {
+                level: 1,
+                separator: [0_u8; 9].as_slice().into(),
+                right: node(8192),
             }),
             RecoveryStep::Children(children),
             RecoveryStep::Merged(children),
@@ -171,6 +193,13 @@ mod tests {
                 right,
             })
         };
+        let moved = |level, separator: &[u8]| {
+            RecoveryStep::Moved(ChimeNodeDivision {
+                level,
+                separator: separator.into(),
+                right,
+            })
+        };
         let lowered = |level| RecoveryStep::Lowered {
             level,
             child: right,
@@ -182,6 +211,9 @@ mod tests {
             divided(1, b"seven b"),
             divided(1, b"nine byte"),
             divided(1, &[0; 8]),
+            moved(0, b"eight by"),
+            moved(2, b"eight by"),
+            moved(1, b"seven b"),
             merged(0),
             merged(u8::MAX),
             lowered(0),

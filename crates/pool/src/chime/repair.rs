@@ -215,7 +215,9 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                 .await?;
             return Ok(false);
         }
-        if next.leftmost() == parent.sibling_leftmost() {
+        // A drain that moves the first leaf makes both this parent and its last leaf lead there.
+        let former = parent.sibling_leftmost();
+        if next.leftmost() == former || !self.is_lost(former) {
             return Ok(true);
         }
         let (lock, mut parent) = self.lock_internal(address).await?;
@@ -226,7 +228,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         }
         // The lock keeps the parent to the right from being merged with this one.
         let leftmost = self.read_internal(right).await?.leftmost();
-        if self.is_lost(leftmost) || leftmost == parent.sibling_leftmost() {
+        if self.is_lost(leftmost) || !self.is_lost(parent.sibling_leftmost()) {
             self.unlock(lock, 0)?;
             return Ok(false);
         }
@@ -419,7 +421,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
 
     /// Returns the leaf to the right of one below the parent that covers a key, as that parent
     /// knows it: null behind the last one. Returns `None` if the leaf is not below that parent.
-    async fn next_leaf(
+    pub(super) async fn next_leaf(
         &self,
         leaf: GlobalAddress,
         key: &[u8],
@@ -442,14 +444,16 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         children.filter(|&child| self.is_lost(child)).count()
     }
 
-    /// Returns true if a node is on a memory node that cannot be reached.
+    /// Returns true if a node is on a memory node that cannot be reached. One that was added after
+    /// this client had connected may be served.
     pub(super) fn is_lost(&self, address: GlobalAddress) -> bool {
-        !address.is_null() && !self.tree.endpoint.is_reachable(address.node())
+        let (tree, node) = (self.tree, address.node());
+        !address.is_null() && tree.header.knows(node) && !tree.endpoint.is_reachable(node)
     }
 }
 
 /// Returns true if a node is the parent of a key's leaf.
-fn is_parent(node: &InternalNode, key: &[u8]) -> bool {
+pub(super) fn is_parent(node: &InternalNode, key: &[u8]) -> bool {
     node.is_valid() && node.level() == PARENTS && node.covers(key)
 }
 
@@ -461,7 +465,7 @@ fn leaves_from(parent: &InternalNode) -> Vec<GlobalAddress> {
 }
 
 /// Returns the fence keys of the child at a position.
-fn fences_of(parent: &InternalNode, position: usize) -> [Vec<u8>; 2] {
+pub(super) fn fences_of(parent: &InternalNode, position: usize) -> [Vec<u8>; 2] {
     let low = match position.checked_sub(1) {
         None => parent.low_fence(),
         Some(index) => parent.separator(index),

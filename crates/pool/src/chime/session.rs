@@ -13,7 +13,7 @@ use crate::error::PoolError;
 use crate::index::Entry;
 use crate::layout::InternalNode;
 use nearfield_fabric::recovery::epochs::{Epoch, RemoteEpochGuard};
-use nearfield_fabric::{Endpoint, FabricError, GlobalAddress};
+use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -224,21 +224,52 @@ impl<E: Endpoint> ChimeSession<'_, E> {
 
     /// Allocates memory: a retired block, or a piece of a chunk.
     pub(super) async fn allocate_bytes(&self, bytes: u64) -> Result<GlobalAddress, PoolError> {
+        let endpoint = &self.tree.endpoint;
         // A retired block of this length costs no call to a node.
         if let Some(epochs) = self.tree.node.epochs.get() {
-            while let Some(spare) = epochs.reuse(&self.tree.endpoint, bytes).await? {
-                if self.tree.endpoint.is_reachable(spare.node()) {
+            let closed = epochs.closed_nodes();
+            self.tree.arena.avoid(closed);
+            while let Some(spare) = epochs.reuse(endpoint, bytes).await? {
+                if !endpoint.is_reachable(spare.node()) {
+                    // The block is lost with its node.
+                    continue;
+                }
+                if !closed.contains(spare.node()) {
                     return Ok(spare);
                 }
-                // The block is lost with its node.
+                match endpoint.free(spare, bytes).await {
+                    // The node was drained, and has ended.
+                    Err(FabricError::NodeLost { .. }) => {}
+                    freed => freed?,
+                }
             }
         }
-        Ok(self.tree.arena.allocate(&self.tree.endpoint, bytes).await?)
+        Ok(self.tree.arena.allocate(endpoint, bytes).await?)
+    }
+
+    /// Allocates memory on a node, which all clients must know.
+    ///
+    /// # Errors
+    /// `Closed` if the node is closed, `OutOfMemory`, and the nodes' errors.
+    pub(super) async fn allocate_on(
+        &self,
+        node: NodeId,
+        bytes: u64,
+    ) -> Result<GlobalAddress, PoolError> {
+        let endpoint = &self.tree.endpoint;
+        if self.tree.closed_nodes().contains(node) {
+            return Err(PoolError::Closed { node });
+        }
+        Ok(self.tree.arena.allocate_on(endpoint, node, bytes).await?)
     }
 
     /// Allocates memory on the first node: a retired block, or a piece of a chunk.
     pub(super) async fn allocate_first(&self, bytes: u64) -> Result<GlobalAddress, PoolError> {
         let (endpoint, first) = (&self.tree.endpoint, self.tree.root.node());
+        if let Some(epochs) = self.tree.node.epochs.get() {
+            // If the first node is full, the memory comes from another.
+            self.tree.arena.avoid(epochs.closed_nodes());
+        }
         if let Some(epochs) = self.tree.node.epochs.get()
             && let Some(spare) = epochs.reuse(endpoint, bytes).await?
         {

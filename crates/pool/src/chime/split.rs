@@ -122,6 +122,10 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             RecoveryStep::Divided(division) => {
                 self.tell_parents(address, division, Some(lock)).await
             }
+            RecoveryStep::Moved(moved) => {
+                self.tell_of_move(address, &moved, lock).await?;
+                Ok(())
+            }
             RecoveryStep::Children(children) | RecoveryStep::Merged(children) => {
                 self.give_back_children(address, children, lock).await
             }

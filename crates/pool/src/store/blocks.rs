@@ -8,7 +8,9 @@
 
 use super::form::StoreValueBlock;
 use crate::error::PoolError;
-use nearfield_fabric::recovery::epochs::{self, Epochs, RemoteEpochGuard, TABLE_BYTES};
+use nearfield_fabric::recovery::epochs::{
+    self, ClosedNodes, Epochs, RemoteEpochGuard, TABLE_BYTES,
+};
 use nearfield_fabric::{Endpoint, FabricArena, FabricError, FabricVerb, GlobalAddress, NodeId};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -28,7 +30,7 @@ const SPARE_MAX: usize = 64;
 const EXACT_BYTES: u64 = 512;
 /// Time after which a silent process counts as dead, and no longer delays the reclamation of
 /// memory.
-const LEASE: Duration = Duration::from_millis(1600);
+pub(super) const LEASE: Duration = Duration::from_millis(1600);
 /// Number of retired bytes from which a process makes blocks become free. It keeps as many for its
 /// own values.
 const RETIRED_BYTES: u64 = 1 << 20;
@@ -169,6 +171,29 @@ impl ValueBlockAllocator {
         self.fill(endpoint, block, value).await
     }
 
+    /// Writes a value to a node, which all clients must know. Does not wait for memory.
+    pub async fn write_on(
+        &self,
+        endpoint: &impl Endpoint,
+        node: NodeId,
+        value: &[u8],
+    ) -> Result<StoreValueBlock, PoolError> {
+        let bytes = value.len() as u32;
+        let memory = memory_bytes(bytes);
+        // A drain would miss the value.
+        if self.closed_nodes().contains(node) {
+            return Err(PoolError::Closed { node });
+        }
+        let address = self.arena.allocate_on(endpoint, node, memory).await?;
+        endpoint.write(address, value).await?;
+        Ok(StoreValueBlock { address, bytes })
+    }
+
+    /// Returns true if there may be blocks.
+    pub fn is_used(&self) -> bool {
+        self.memory.is_some()
+    }
+
     /// Returns an unwritten block for a value of this length.
     pub async fn reserve(
         &self,
@@ -182,11 +207,52 @@ impl ValueBlockAllocator {
                 Some(address) => address,
                 None => self.allocate(endpoint, memory).await?,
             };
-            // A block that is reused may be lost with its node.
-            if endpoint.is_reachable(address.node()) {
+            if self.is_usable(endpoint, address, memory).await? {
                 return Ok(StoreValueBlock { address, bytes });
             }
         }
+    }
+
+    /// Returns true if allocated memory may hold a value. Memory that is reused may be lost with
+    /// its node, and is freed if the node is closed.
+    async fn is_usable(
+        &self,
+        endpoint: &impl Endpoint,
+        address: GlobalAddress,
+        memory: u64,
+    ) -> Result<bool, PoolError> {
+        let node = address.node();
+        if !endpoint.is_reachable(node) {
+            return Ok(false);
+        }
+        if self.closed_nodes().contains(node) {
+            match endpoint.free(address, memory).await {
+                // The node was drained, and has ended.
+                Err(FabricError::NodeLost { .. }) => {}
+                freed => freed?,
+            }
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Closes a node, so that processes put no further blocks there, or opens it again.
+    pub async fn close_node(
+        &self,
+        endpoint: &impl Endpoint,
+        node: NodeId,
+        is_closed: bool,
+    ) -> Result<(), PoolError> {
+        if let Some(memory) = &self.memory {
+            memory.0.close_node(endpoint, node, is_closed).await?;
+        }
+        Ok(())
+    }
+
+    fn closed_nodes(&self) -> ClosedNodes {
+        let memory = self.memory.as_ref();
+        let closed = memory.map(|memory| memory.0.closed_nodes());
+        closed.unwrap_or_default()
     }
 
     /// Writes a value to its reserved block, and returns the block: another one if that is lost.
@@ -241,7 +307,7 @@ impl ValueBlockAllocator {
                     allocated => allocated?,
                 },
             };
-            if endpoint.is_reachable(address.node()) {
+            if self.is_usable(endpoint, address, memory).await? {
                 return Ok(Some(StoreValueBlock { address, bytes }));
             }
         }
@@ -287,6 +353,7 @@ impl ValueBlockAllocator {
         {
             return Ok(address);
         }
+        self.arena.avoid(self.closed_nodes());
         Ok(self.arena.allocate(endpoint, bytes).await?)
     }
 

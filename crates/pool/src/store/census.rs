@@ -34,14 +34,14 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
     /// `Unreachable`.
     pub fn census(&self) -> Result<Vec<PoolNodeCensus>, OperationError> {
         let client = self.client()?;
-        block_on(client.census(&self.nodes)).map_err(|error| OperationError::Unreachable {
+        block_on(client.census(&self.nodes.get())).map_err(|error| OperationError::Unreachable {
             what: error.to_string(),
         })
     }
 }
 
 impl<E: Endpoint> PoolStoreClient<E> {
-    async fn census(&self, nodes: &[NodeId]) -> Result<Vec<PoolNodeCensus>, PoolError> {
+    pub(super) async fn census(&self, nodes: &[NodeId]) -> Result<Vec<PoolNodeCensus>, PoolError> {
         let nothing = |&node: &NodeId| PoolNodeCensus {
             node,
             ..PoolNodeCensus::default()

@@ -38,6 +38,8 @@ pub(super) struct PoolStoreClient<E> {
     pub has_lost_node: Cell<bool>,
     /// The number of returns of lost nodes that the thread has noticed.
     pub returns: Cell<u64>,
+    /// The number of notices to clients that the thread has followed.
+    pub notices: Cell<u64>,
     /// The states of the nodes, for readers of other threads.
     pub health: Arc<NodeHealth>,
     /// The connection to programs at the memory nodes.

@@ -1,9 +1,9 @@
-//! The nodes of a pool that repairs have excluded.
+//! The nodes of a pool that repairs and drains have excluded.
 //!
 //! A line of the first node has a bit for each number of a node, and the number of repairs. The bit
-//! is set before a repair replaces the leaves of the node, and for ever: if the node came back with
-//! its memory, its former leaves would look valid, and in new memory of the same number the
-//! addresses that processes know would lead anywhere.
+//! is set before a repair replaces the leaves of the node, or when a drain has moved its parts, and
+//! for ever: if the node came back with its memory, its former leaves would look valid, and in new
+//! memory of the same number the addresses that processes know would lead anywhere.
 
 use crate::error::PoolError;
 use crate::executor::block_on;
@@ -18,7 +18,7 @@ const NUMBER_WORDS: usize = 4;
 const REPAIRS_AT: u64 = NUMBERS_AT + NUMBER_WORDS as u64 * WORD_BYTES;
 const WORD_BITS: u16 = 64;
 
-/// The nodes that repairs have excluded.
+/// The nodes that repairs and drains have excluded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ExcludedNodes {
     numbers: [u64; NUMBER_WORDS],
@@ -87,10 +87,16 @@ pub(super) async fn count_repair(endpoint: &impl Endpoint, first: NodeId) -> Res
     Ok(())
 }
 
-/// Returns the nodes that repairs of a pool have excluded, which no client may use again. Returns
-/// none if the first node cannot be read.
+/// Returns the nodes that repairs and drains of a pool have excluded, which no client may use
+/// again. Returns none if the first node cannot be read.
 pub fn excluded_nodes(endpoint: &impl Endpoint) -> Vec<NodeId> {
     let first = endpoint.nodes().first().copied().unwrap_or_default();
+    nodes_excluded_by(endpoint, first)
+}
+
+/// Returns the same as [`excluded_nodes`], where the first node of the pool is this one, or the
+/// other one of its pair.
+pub fn nodes_excluded_by(endpoint: &impl Endpoint, first: NodeId) -> Vec<NodeId> {
     let excluded = block_on(ExcludedNodes::read(endpoint, first)).unwrap_or_default();
     let numbers = (0..NUMBER_WORDS as u16 * WORD_BITS).map(NodeId);
     numbers.filter(|&node| excluded.contains(node)).collect()

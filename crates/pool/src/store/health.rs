@@ -2,8 +2,8 @@
 
 use crate::chime::NodeRetries;
 use nearfield_fabric::{Endpoint, NodeId};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 /// The state of a memory node, as operations of this process have found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct PoolNodeState {
     pub node: NodeId,
     /// True unless the node was lost when it was last accessed.
     pub is_served: bool,
-    /// True if a repair has excluded the node, as far as this process has noticed.
+    /// True if a repair or a drain has excluded the node, as far as this process has noticed.
     pub is_excluded: bool,
     /// The number of operations that failed because it was lost.
     pub failures: u64,
@@ -26,7 +26,7 @@ pub struct PoolNodeState {
 
 /// The states of a store's nodes, which all its clients share.
 #[derive(Debug)]
-pub(super) struct NodeHealth(Vec<NodeHealthEntry>);
+pub(super) struct NodeHealth(RwLock<Vec<NodeHealthEntry>>);
 
 #[derive(Debug)]
 struct NodeHealthEntry {
@@ -38,19 +38,34 @@ struct NodeHealthEntry {
 
 impl NodeHealth {
     pub fn new(nodes: &[NodeId]) -> Arc<NodeHealth> {
-        let entry = |&node: &NodeId| NodeHealthEntry {
-            node,
-            is_lost: AtomicBool::new(false),
-            is_excluded: AtomicBool::new(false),
-            failures: AtomicU64::new(0),
-        };
-        Arc::new(NodeHealth(nodes.iter().map(entry).collect()))
+        let health = NodeHealth(RwLock::default());
+        health.extend(nodes);
+        Arc::new(health)
+    }
+
+    /// Adds the nodes that are not known yet. Those that are known come first.
+    pub fn extend(&self, nodes: &[NodeId]) {
+        let mut entries = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        for &node in nodes {
+            if entries.iter().all(|entry| entry.node != node) {
+                entries.push(NodeHealthEntry {
+                    node,
+                    is_lost: AtomicBool::new(false),
+                    is_excluded: AtomicBool::new(false),
+                    failures: AtomicU64::new(0),
+                });
+            }
+        }
+    }
+
+    fn entries(&self) -> RwLockReadGuard<'_, Vec<NodeHealthEntry>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes which nodes a new client reaches. Returns true if the loss of one is news.
     pub fn note_connection(&self, endpoint: &impl Endpoint) -> bool {
         let mut has_news = false;
-        for entry in &self.0 {
+        for entry in &*self.entries() {
             let is_lost = !endpoint.is_reachable(entry.node);
             let was_lost = entry.is_lost.swap(is_lost, Ordering::Relaxed);
             has_news |= is_lost && !was_lost;
@@ -60,38 +75,38 @@ impl NodeHealth {
 
     /// Notes that all nodes were found again.
     pub fn note_return(&self) {
-        for entry in &self.0 {
+        for entry in &*self.entries() {
             entry.is_lost.store(false, Ordering::Relaxed);
         }
     }
 
     /// Notes which nodes repairs have excluded. A node stays excluded.
     pub fn note_excluded(&self, is_excluded: impl Fn(NodeId) -> bool) {
-        for entry in self.0.iter().filter(|entry| is_excluded(entry.node)) {
+        let entries = self.entries();
+        for entry in entries.iter().filter(|entry| is_excluded(entry.node)) {
             entry.is_excluded.store(true, Ordering::Relaxed);
         }
     }
 
     /// Returns true if one of the nodes that are meant is lost.
     pub fn has_lost(&self, is_meant: impl Fn(NodeId) -> bool) -> bool {
-        let mut lost = self.0.iter();
+        let entries = self.entries();
+        let mut lost = entries.iter();
         lost.any(|entry| entry.is_lost.load(Ordering::Relaxed) && is_meant(entry.node))
-    }
-
-    fn entry(&self, node: NodeId) -> Option<&NodeHealthEntry> {
-        self.0.iter().find(|entry| entry.node == node)
     }
 
     /// Notes that an operation failed because one node of a pair was lost, whose number this is.
     pub fn note_interruption(&self, node: NodeId) {
-        if let Some(entry) = self.entry(node) {
+        let entries = self.entries();
+        if let Some(entry) = entries.iter().find(|entry| entry.node == node) {
             entry.failures.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Notes that an operation failed because a node is lost. Returns true if that is news.
     pub fn note_loss(&self, node: NodeId) -> bool {
-        let Some(entry) = self.entry(node) else {
+        let entries = self.entries();
+        let Some(entry) = entries.iter().find(|entry| entry.node == node) else {
             return false;
         };
         entry.failures.fetch_add(1, Ordering::Relaxed);
@@ -103,7 +118,8 @@ impl NodeHealth {
         &self,
         retries: impl FnOnce(&[NodeId]) -> Vec<NodeRetries>,
     ) -> Vec<PoolNodeState> {
-        let nodes: Vec<NodeId> = self.0.iter().map(|entry| entry.node).collect();
+        let entries = self.entries();
+        let nodes: Vec<NodeId> = entries.iter().map(|entry| entry.node).collect();
         let state = |(entry, of_node): (&NodeHealthEntry, NodeRetries)| PoolNodeState {
             node: entry.node,
             is_served: !entry.is_lost.load(Ordering::Relaxed),
@@ -112,7 +128,7 @@ impl NodeHealth {
             torn_reads: of_node.torn_reads,
             stale_routes: of_node.stale_routes,
         };
-        self.0.iter().zip(retries(&nodes)).map(state).collect()
+        entries.iter().zip(retries(&nodes)).map(state).collect()
     }
 }
 
@@ -141,8 +157,12 @@ mod tests {
         assert_eq!(lost(), [(7, 3)]);
         health.note_excluded(|node| node.0 == 7);
         health.note_excluded(|_| false);
-        let states = states().into_iter();
-        let excluded: Vec<bool> = states.map(|state| state.is_excluded).collect();
+        let found = states().into_iter();
+        let excluded: Vec<bool> = found.map(|state| state.is_excluded).collect();
         assert_eq!(excluded, [false, true]);
+        health.extend(&[NodeId(0), NodeId(7), NodeId(9)]);
+        let found = states().into_iter();
+        let failures: Vec<_> = found.map(|state| (state.node.0, state.failures)).collect();
+        assert_eq!(failures, [(0, 0), (7, 3), (9, 0)]);
     }
 }

@@ -8,16 +8,22 @@
 //!   are in flight at the same time, up to [`StoreOptions::in_flight`], and the operations on one
 //!   key are executed as one. `change` makes the changes of all keys of a leaf under one lock.
 //! - `census` counts keys and values by memory node.
-//! - `repair` replaces the parts of nodes that are lost for good; `excluded` has these nodes.
+//! - `repair` replaces the parts of nodes that are lost for good, and `drain` moves those of a node
+//!   to others; `excluded` has these nodes, and `claim` the drain that is made. `add` adds nodes;
+//!   `added` has these.
 //! - `filtered` reads ranges with a filter, and aggregates, by programs at the memory nodes if
 //!   these can be reached (`way`).
 //! - Each thread has a client of its own, created at its first operation; all share the cache.
 
+mod add;
+mod added;
 mod batch;
 mod blocks;
 mod census;
 mod change;
+mod claim;
 mod client;
+mod drain;
 mod excluded;
 mod filtered;
 mod form;
@@ -25,6 +31,7 @@ mod health;
 mod long_change;
 mod long_keys;
 mod long_scan;
+mod node_list;
 mod opening;
 mod put;
 mod repair;
@@ -35,11 +42,14 @@ use crate::chime::{CacheLookups, ChimeComputeNode, ChimeLockKind, ChimeOptions};
 use crate::error::PoolError;
 use crate::executor::block_on;
 use crate::layout::PoolIndexShape;
+pub use add::{PoolAddError, PoolGrowth, PoolGrowthPhase};
+pub use added::{AddedPoolNode, added_nodes};
 use blocks::{BlockMemory, ValueBlockAllocator};
 pub use census::PoolNodeCensus;
 use client::PoolStoreClient;
+pub use drain::{PoolDrain, PoolDrainError};
 use excluded::ExcludedNodes;
-pub use excluded::excluded_nodes;
+pub use excluded::{excluded_nodes, nodes_excluded_by};
 pub use filtered::{Entries, FilteredStoreRange};
 use form::Codec;
 pub use form::PoolEntryForm;
@@ -47,7 +57,8 @@ use health::NodeHealth;
 pub use health::PoolNodeState;
 use nearfield_core::{Batch, OperationError, OrderedIndex};
 use nearfield_fabric::{Endpoint, NodeId};
-pub use opening::{PoolMember, empty_nodes, pool_member, serves_alone};
+use node_list::StoreNodeList;
+pub use opening::{PoolMember, empty_nodes, pool_member, serves_alone, take_in_node};
 pub use repair::{PoolRepair, PoolRepairError};
 use returns::NodeReturnSearch;
 use std::any::Any;
@@ -154,7 +165,7 @@ pub enum StoreOpenError {
 /// some memory: threads should be few and live long.
 pub struct PoolStore<F, E> {
     connect: Connect<E>,
-    nodes: Vec<NodeId>,
+    nodes: StoreNodeList,
     /// The identity of the pool.
     identity: u64,
     node: Arc<ChimeComputeNode>,
@@ -209,15 +220,20 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
             ..options.tree
         })?;
         let endpoint = connect().map_err(StoreOpenError::Connect)?;
-        let nodes = endpoint.nodes();
-        if nodes.is_empty() {
+        let listed = endpoint.nodes();
+        if listed.is_empty() {
             return Err(StoreOpenError::NoNodes);
         }
+        let nodes = block_on(opening::pool_nodes(&endpoint, &listed))?;
         let first = nodes.first().copied().unwrap_or_default();
         let node = Arc::new(node);
         let key_form = codec.key_form();
         let tree = opening::create_or_open(endpoint, &nodes, Arc::clone(&node), key_form);
         let tree = block_on(tree)?;
+        // A notice of nodes that were added since makes the thread connect once more.
+        let noticed = node.notices();
+        let known = block_on(opening::pool_nodes(tree.endpoint(), &listed))?;
+        let notices = if known == nodes { noticed } else { 0 };
         let identity = block_on(opening::identity(tree.endpoint(), first))?;
         let excluded = block_on(ExcludedNodes::read(tree.endpoint(), first))?;
         let blocks = if F::IS_WORDS {
@@ -231,7 +247,7 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
         health.note_excluded(|node| excluded.contains(node));
         let store = PoolStore {
             connect: Arc::new(connect),
-            nodes,
+            nodes: StoreNodeList::new(&nodes),
             identity,
             node,
             codec,
@@ -245,7 +261,7 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
             programs: Arc::default(),
             form: PhantomData,
         };
-        store.keep(store.client_of(tree));
+        store.keep(store.client_of(tree, &nodes, notices));
         Ok(store)
     }
 
@@ -283,14 +299,21 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
         blocks.map_or(0, |blocks| blocks.retired_bytes())
     }
 
-    fn client_of(&self, tree: crate::chime::ChimeTree<E>) -> Rc<PoolStoreClient<E>> {
+    /// Creates a client of a tree on these nodes, which has followed some notices.
+    fn client_of(
+        &self,
+        tree: crate::chime::ChimeTree<E>,
+        nodes: &[NodeId],
+        notices: u64,
+    ) -> Rc<PoolStoreClient<E>> {
         Rc::new(PoolStoreClient {
             tree,
             codec: self.codec,
-            blocks: ValueBlockAllocator::new(&self.nodes, self.blocks.clone()),
+            blocks: ValueBlockAllocator::new(nodes, self.blocks.clone()),
             has_failed: Cell::new(false),
             has_lost_node: Cell::new(false),
             returns: Cell::new(self.search.returns()),
+            notices: Cell::new(notices),
             health: Arc::clone(&self.health),
             way: RefCell::new(ProgramConnection::new(Arc::clone(&self.programs))),
         })
@@ -318,7 +341,10 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
             Rc::clone(client).downcast::<PoolStoreClient<E>>().ok()
         });
         if let Some(client) = found {
-            return Ok(if client.has_failed.get() || client.has_lost_node.get() {
+            let notices = self.notices(&client);
+            return Ok(if client.notices.get() != notices {
+                self.renewed(client, notices)
+            } else if client.has_failed.get() || client.has_lost_node.get() {
                 self.replacement(client)
             } else {
                 client
@@ -333,6 +359,29 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
         let client = connected.map_err(|what| OperationError::Unreachable { what })?;
         self.keep(Rc::clone(&client));
         Ok(client)
+    }
+
+    /// Returns the number of notices to clients. Learns of others before the next operation would:
+    /// that might meet a node that its client does not know.
+    fn notices(&self, client: &PoolStoreClient<E>) -> u64 {
+        if client.tree.is_notice_due() {
+            // The next operation reports the failure of a node.
+            let _ = block_on(client.tree.notices());
+        }
+        self.node.notices()
+    }
+
+    /// Returns a new client, because the pool has more nodes; the same one if they cannot be
+    /// reached.
+    fn renewed(&self, client: Rc<PoolStoreClient<E>>, notices: u64) -> Rc<PoolStoreClient<E>> {
+        let Ok(new) = self.connect_again() else {
+            // Tried again after the next notice or failure, because a try may take seconds.
+            client.notices.set(notices);
+            return client;
+        };
+        self.forget();
+        self.keep(Rc::clone(&new));
+        new
     }
 
     /// Returns a new client in place of one that has failed, or whose lost nodes can be reached
@@ -350,7 +399,7 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
             client.has_failed.set(false);
             client.has_lost_node.set(true);
         }
-        let (connect, nodes) = (Arc::clone(&self.connect), self.nodes.clone());
+        let (connect, nodes) = (Arc::clone(&self.connect), self.nodes.get());
         let (identity, health) = (self.identity, Arc::clone(&self.health));
         let repairs = Arc::clone(&self.repairs);
         self.search.begin(move || {
@@ -390,15 +439,21 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
     }
 
     fn connect_again(&self) -> Result<Rc<PoolStoreClient<E>>, String> {
+        // A notice that comes meanwhile makes the thread connect once more.
+        let notices = self.node.notices();
         let endpoint = (self.connect)()?;
+        let nodes = block_on(opening::pool_nodes(&endpoint, &self.nodes.get()));
+        let nodes = nodes.map_err(|error| error.to_string())?;
+        self.nodes.extend(&nodes);
+        self.health.extend(&nodes);
         // The cache has addresses of this pool, which may have been replaced on the same nodes.
         let (node, identity) = (Arc::clone(&self.node), Some(self.identity));
-        let tree = opening::open(endpoint, &self.nodes, node, identity);
+        let tree = opening::open(endpoint, &nodes, node, identity);
         let tree = block_on(tree).map_err(|error| error.to_string())?;
         if self.health.note_connection(tree.endpoint()) {
             tree.forget_routes();
         }
-        Ok(self.client_of(tree))
+        Ok(self.client_of(tree, &nodes, notices))
     }
 
     /// Drops this thread's client.

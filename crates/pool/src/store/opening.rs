@@ -1,9 +1,10 @@
 //! Creating or finding the tree of a store: the first client creates it.
 //!
 //! Each node stores the pool's identity, a random number, its position in the pool, and the number
-//! of nodes. A node that has lost its memory has no identity, and one of another pool has another:
-//! no client follows an address into it.
+//! of nodes at the time when the node became a member. A node that has lost its memory has no
+//! identity, and one of another pool has another: no client follows an address into it.
 
+use super::added::AddedNodes;
 use super::blocks::BlockMemory;
 use super::excluded::ExcludedNodes;
 use crate::chime::{ChimeComputeNode, ChimeTree};
@@ -146,6 +147,77 @@ pub fn serves_alone(endpoint: &impl Endpoint, node: NodeId) -> Result<bool, Pool
     Ok(block_on(mirror::is_alone(endpoint, node))?)
 }
 
+/// Takes a memory node that has come back empty into its pair
+/// ([`take_in`](mirror::MirroredEndpoint::take_in)). Returns the number of bytes that were copied.
+///
+/// # Errors
+/// As [`take_in`](mirror::MirroredEndpoint::take_in).
+pub fn take_in_node<E: Endpoint>(
+    endpoint: &mirror::MirroredEndpoint<E>,
+    node: NodeId,
+) -> Result<u64, mirror::PairJoinError> {
+    block_on(endpoint.take_in(node))
+}
+
+/// Returns the nodes of a pool of which some are listed: also those that were added to it, and none
+/// of those behind them that are about to be added. If there is no pool yet, it will have those
+/// that are listed.
+pub(super) async fn pool_nodes(
+    endpoint: &impl Endpoint,
+    listed: &[NodeId],
+) -> Result<Vec<NodeId>, PoolError> {
+    let first = listed.first().copied().unwrap_or_default();
+    let mut word = [0; 8];
+    endpoint
+        .read(GlobalAddress::new(first, STATE_AT), &mut word)
+        .await?;
+    if u64::from_le_bytes(word) != READY {
+        return Ok(listed.to_vec());
+    }
+    let added = AddedNodes::read(endpoint, first).await?;
+    let founder = PoolMembershipRecord::read(endpoint, first).await?;
+    let is_founder = |node: &NodeId| !added.contains(*node);
+    let mut nodes: Vec<NodeId> = listed.iter().copied().filter(is_founder).collect();
+    // The memory may hold anything, but there is a first node.
+    while nodes.len() > founder.count.max(1) as usize
+        && let Some(&last) = nodes.last()
+    {
+        if endpoint.is_reachable(last) {
+            let found = PoolMembershipRecord::read(endpoint, last).await?;
+            let is_joining = found.identity == founder.identity && found.position >= founder.count;
+            if found.identity != 0 && !is_joining {
+                // The check of the nodes refuses it.
+                break;
+            }
+        }
+        nodes.pop();
+    }
+    nodes.extend(added.nodes().map(|added| added.node));
+    nodes.sort_unstable();
+    nodes.dedup();
+    Ok(nodes)
+}
+
+/// Makes a node without content a member of the pool of the first node, at a position.
+///
+/// # Errors
+/// `Stranger` if it belongs to another pool, and the nodes' errors.
+pub(super) async fn join_pool(
+    endpoint: &impl Endpoint,
+    first: NodeId,
+    node: NodeId,
+    position: usize,
+) -> Result<(), PoolError> {
+    let identity = identity(endpoint, first).await?;
+    let found = PoolMembershipRecord::read(endpoint, node).await?.identity;
+    if found != 0 && found != identity {
+        let found = "it belongs to another pool".to_owned();
+        return Err(PoolError::Stranger { node, found });
+    }
+    let membership = PoolMembershipRecord::of(identity, position, position + 1);
+    membership.write(endpoint, node).await
+}
+
 /// Checks that all nodes that can be reached belong to one pool, in this order: to the pool of this
 /// identity, if one is given. None of them may have been excluded. The first one must be reachable.
 async fn check_membership(
@@ -155,6 +227,8 @@ async fn check_membership(
 ) -> Result<(), PoolError> {
     let first = nodes.first().copied().unwrap_or_default();
     let excluded = ExcludedNodes::read(endpoint, first).await?;
+    let added = AddedNodes::read(endpoint, first).await?;
+    let founders = nodes.iter().filter(|&&node| !added.contains(node)).count();
     for (position, &node) in nodes.iter().enumerate() {
         // The keys of a lost node fail, and no others.
         if position > 0 && !endpoint.is_reachable(node) {
@@ -167,7 +241,11 @@ async fn check_membership(
         let found = PoolMembershipRecord::read(endpoint, node).await?;
         // Otherwise the first node decides to which pool the others must belong.
         let identity = *identity.get_or_insert(found.identity);
-        let expected = PoolMembershipRecord::of(identity, position, nodes.len());
+        let expected = match added.contains(node) {
+            // The founders do not depend on its position.
+            true => PoolMembershipRecord { identity, ..found },
+            false => PoolMembershipRecord::of(identity, position, founders),
+        };
         if found == expected && identity != 0 {
             continue;
         }

@@ -72,7 +72,7 @@ impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
     pub fn repair(&self, lost: &[NodeId], forgets: bool) -> Result<PoolRepair, PoolRepairError> {
         // This thread's client may not have noticed yet which nodes are gone.
         let client = self.connect_again().map_err(PoolRepairError::Connect)?;
-        block_on(client.repair(&self.nodes, lost, forgets))
+        block_on(client.repair(&self.nodes.get(), lost, forgets))
     }
 }
 
@@ -85,7 +85,7 @@ impl<E: Endpoint> PoolStoreClient<E> {
     ) -> Result<PoolRepair, PoolRepairError> {
         let endpoint = self.tree.endpoint();
         let first = nodes.first().copied().unwrap_or_default();
-        let excluded = ExcludedNodes::read(endpoint, first).await?;
+        let mut excluded = ExcludedNodes::read(endpoint, first).await?;
         for &node in lost {
             if !nodes.contains(&node) {
                 return Err(PoolRepairError::Foreign { node });
@@ -104,6 +104,7 @@ impl<E: Endpoint> PoolStoreClient<E> {
         for &node in lost {
             exclude(endpoint, first, node).await?;
         }
+        excluded = ExcludedNodes::read(endpoint, first).await?;
         let replaced = self.tree.replace_lost_leaves().await?;
         let mut repair = PoolRepair {
             leaves: replaced.leaves,
@@ -113,16 +114,19 @@ impl<E: Endpoint> PoolStoreClient<E> {
         self.tree.forget_routes();
         // All leaves can be used from here on, and the rest may take long.
         count_repair(endpoint, first).await?;
-        self.find_lost_values(forgets, &mut repair).await?;
+        self.find_lost_values(&excluded, forgets, &mut repair)
+            .await?;
         if repair.forgotten > 0 {
             count_repair(endpoint, first).await?;
         }
         Ok(repair)
     }
 
-    /// Counts the keys whose values are in blocks that are lost, and removes them if `forgets`.
+    /// Counts the keys whose values are on excluded nodes, and removes them if `forgets`. Another
+    /// node may have been added since this client has connected, or be away for a while.
     async fn find_lost_values(
         &self,
+        excluded: &ExcludedNodes,
         forgets: bool,
         repair: &mut PoolRepair,
     ) -> Result<(), PoolError> {
@@ -132,7 +136,7 @@ impl<E: Endpoint> PoolStoreClient<E> {
             let mut found = self.piece(&range, PIECE_MAX, ascending).await?;
             rest = behind(range, &mut found, PIECE_MAX, ascending);
             for (key, slot) in &found {
-                if !self.is_value_lost(slot) {
+                if !self.is_value_on(excluded, slot) {
                     continue;
                 }
                 repair.lost_values += 1;
@@ -144,12 +148,10 @@ impl<E: Endpoint> PoolStoreClient<E> {
         Ok(())
     }
 
-    fn is_value_lost(&self, slot: &[u8]) -> bool {
+    fn is_value_on(&self, nodes: &ExcludedNodes, slot: &[u8]) -> bool {
         match self.codec.decode_value(slot) {
             StoreSlotValue::Inline(_) => false,
-            StoreSlotValue::Outside(block) => {
-                !self.tree.endpoint().is_reachable(block.address.node())
-            }
+            StoreSlotValue::Outside(block) => nodes.contains(block.address.node()),
         }
     }
 

@@ -3,11 +3,13 @@
 
 #![cfg(not(loom))]
 
+mod added_nodes;
 mod batched_changes;
 mod coordination;
 mod costs;
 mod counts;
 mod damaged;
+mod drains;
 mod filtered;
 mod interrupted;
 mod load;

@@ -64,6 +64,18 @@ impl<'r> PoolProcessGroup<'r> {
         self.start_on(process + 1, &role)
     }
 
+    /// Kills one of two memory nodes.
+    pub fn kill_node(&mut self, number: usize) {
+        self.nodes.remove(number).kill();
+    }
+
+    /// Starts a memory node again that was killed, and makes the other one of its pair take it in.
+    pub fn rejoin(&mut self, number: usize) {
+        let node = self.start_on(0, &format!("node {number}"));
+        self.nodes.insert(number, node);
+        self.once(&format!("rejoin {number}"));
+    }
+
     /// Runs a process in a role until it ends.
     fn once(&self, role: &str) {
         let mut process = self.start_on(1, role);

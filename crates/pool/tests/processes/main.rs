@@ -23,7 +23,7 @@ use journal::{Journal, ProcessJournalEntry};
 use keys::{key, value};
 use nearfield_fabric::membership::MembershipChange;
 use nearfield_fabric::transport::shm::ShmNode;
-use nearfield_fabric::{Endpoint, FabricError};
+use nearfield_fabric::{Endpoint, FabricError, NodeId};
 use nearfield_pool::{PoolError, PoolIndexClient};
 use nearfield_testkit::polling::block_on;
 use nodes::{AllNodesEndpoint, RunMemoryNodes};
@@ -58,6 +58,15 @@ fn process_in_a_role() {
         run.nodes.connect(kind == "fill")
     };
     match connected.way {
+        AllNodesEndpoint::Shm(_) if kind == "rejoin" => {
+            // Unlike the others it waits until the node is served.
+            let AllNodesEndpoint::Shm(endpoint) = run.nodes.connect(true).way else {
+                panic!("it is in shared memory")
+            };
+            let joins = NodeId(numbers[0] as u16);
+            let copied = block_on(run.mirrored(endpoint).take_in(joins));
+            assert!(copied.expect("a copy") > 0);
+        }
         AllNodesEndpoint::Shm(endpoint) if run.is_mirrored => {
             play(kind, &numbers, &run, run.mirrored(endpoint), began);
         }
@@ -182,6 +191,38 @@ fn no_acknowledged_write_is_lost_when_one_of_two_replicas_is_killed() {
             std::io::stderr(),
             "without node {victim} processes paused for up to {paused:?}"
         );
+        let end = Instant::now() + time();
+        while Instant::now() < end {
+            crew.go_on();
+            crew.kill_one();
+        }
+        crew.end();
+        drop(crew);
+        clean(&run);
+    }
+}
+
+/// One of two nodes is killed and comes back empty, and is taken in while processes work, and are
+/// killed, too. Then the other one is killed.
+#[test]
+fn no_acknowledged_write_is_lost_when_a_node_comes_back_and_the_other_is_killed() {
+    let _machine = MACHINE.read();
+    for victim in [0, 1] {
+        let pair = |run: &str| RunMemoryNodes::Listed(format!("shm:{run}-0,shm:{run}-1"));
+        let run = ProcessRunParameters {
+            is_mirrored: true,
+            ..ProcessRunParameters::new(&format!("rejoin{victim}"), pair, true, LEASE)
+        };
+        let mut crew = PoolProcessGroup::start(&run, None);
+        crew.go_on();
+        crew.kill_node(victim);
+        crew.go_on();
+        crew.kill_one();
+        crew.rejoin(victim);
+        crew.go_on();
+        crew.kill_one();
+        crew.go_on();
+        crew.kill_node(1 - victim);
         let end = Instant::now() + time();
         while Instant::now() < end {
             crew.go_on();

@@ -1,8 +1,10 @@
 //! The shared parameters of all processes of a run, and their start.
 
 use crate::journal::{self, ProcessHistory};
-use crate::nodes::RunMemoryNodes;
+use crate::nodes::{AllNodesEndpoint, RunMemoryNodes};
+use crate::yielding::YieldingEndpoint;
 use nearfield_fabric::mirror::{MirroredEndpoint, NodePair};
+use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId};
 use nearfield_pool::PoolError;
 use nearfield_pool::chime::{ChimeComputeNode, ChimeLockKind, ChimeOptions, ChimeTree};
@@ -127,14 +129,22 @@ impl ProcessRunParameters {
         }
     }
 
-    /// Returns an endpoint of the pair of nodes.
-    pub fn mirrored<E: Endpoint>(&self, endpoint: E) -> MirroredEndpoint<E> {
+    /// Returns an endpoint of the pair of nodes, which connects again to one that was taken in.
+    pub fn mirrored(
+        &self,
+        endpoint: YieldingEndpoint<ShmEndpoint>,
+    ) -> MirroredEndpoint<YieldingEndpoint<ShmEndpoint>> {
         let pair = NodePair {
             number: NODE,
             primary: NODE,
             backup: NodeId(1),
         };
-        MirroredEndpoint::new(endpoint, &[pair], self.lease)
+        let nodes = self.nodes.clone();
+        let reconnect = move || match nodes.connect_to_rest().way {
+            AllNodesEndpoint::Shm(endpoint) => Some(endpoint),
+            AllNodesEndpoint::Ucx(_) => None,
+        };
+        MirroredEndpoint::new(endpoint, &[pair], self.lease).with_reconnection(reconnect)
     }
 
     /// Returns true for the error of a change whose outcome is unknown although its node serves. On

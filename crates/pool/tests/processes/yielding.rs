@@ -36,6 +36,10 @@ impl<E: Endpoint> Endpoint for YieldingEndpoint<E> {
         self.0.nodes()
     }
 
+    fn is_reachable(&self, node: NodeId) -> bool {
+        self.0.is_reachable(node)
+    }
+
     fn atomic_bytes(&self) -> u64 {
         self.0.atomic_bytes()
     }
@@ -79,6 +83,14 @@ impl<E: Endpoint> Endpoint for YieldingEndpoint<E> {
 
     async fn allocate_at(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         self.0.allocate_at(address, bytes).await
+    }
+
+    async fn find_memory(
+        &self,
+        from: GlobalAddress,
+        is_allocated: bool,
+    ) -> Result<Option<GlobalAddress>, FabricError> {
+        self.0.find_memory(from, is_allocated).await
     }
 
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {

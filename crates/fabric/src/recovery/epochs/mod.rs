@@ -45,11 +45,12 @@
 //!
 //! # Costs
 //! Operations cost nothing but counting. Every eighth of a lease a participant posts a swap and
-//! reads 2056 bytes, in one round trip. Retiring costs a round trip and 16 bytes. The epoch
+//! reads 2096 bytes, in one round trip. Retiring costs a round trip and 16 bytes. The epoch
 //! advances only when a participant has retired more than [`EpochOptions::retired_bytes`], because
 //! each advance makes caches read their entries again.
 
 mod blocks;
+mod closed;
 mod ring;
 mod table;
 #[cfg(test)]
@@ -60,6 +61,8 @@ use crate::address::GlobalAddress;
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
 use blocks::RetiredAllocations;
+pub use closed::ClosedNodes;
+use closed::KnownClosedNodes;
 use ring::RemoteAllocation;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -146,6 +149,12 @@ pub struct Epochs {
     safe_until: AtomicU64,
     /// The time at which it must renew its slot.
     due: AtomicU64,
+    /// The nodes on which participants do not allocate.
+    closed: KnownClosedNodes,
+    /// The number of notices to participants, as far as it is known.
+    notices: AtomicU64,
+    /// The retired bytes from which on it advances the epoch.
+    urgent_bytes: AtomicU64,
     /// True while a task makes a turn.
     turning: AtomicBool,
     seat: Mutex<ParticipantSlot>,
@@ -165,6 +174,7 @@ impl Epochs {
     ) -> Result<Epochs, EpochError> {
         let epochs = Epochs {
             table: EpochTable(table),
+            urgent_bytes: AtomicU64::new(options.retired_bytes),
             options,
             grace: GRACE,
             registration: AtomicU64::new(1),
@@ -172,6 +182,8 @@ impl Epochs {
             active: Default::default(),
             safe_until: AtomicU64::default(),
             due: AtomicU64::default(),
+            closed: KnownClosedNodes::default(),
+            notices: AtomicU64::default(),
             turning: AtomicBool::default(),
             seat: Mutex::default(),
             blocks: Mutex::default(),
@@ -217,10 +229,15 @@ impl Epochs {
     /// # Errors
     /// `NoSlot`, and the nodes' errors.
     pub async fn tend(&self, endpoint: &impl Endpoint) -> Result<(), EpochError> {
-        if nanoseconds(endpoint.now()) < self.due.load(Ordering::SeqCst) {
+        if !self.is_due(endpoint) {
             return Ok(());
         }
         self.turn(endpoint).await.map(drop)
+    }
+
+    /// Returns true if it is time to [`tend`](Epochs::tend).
+    pub fn is_due(&self, endpoint: &impl Endpoint) -> bool {
+        nanoseconds(endpoint.now()) >= self.due.load(Ordering::SeqCst)
     }
 
     /// Retires memory, so that it is freed when no operation can find it any more. It must have
@@ -259,6 +276,13 @@ impl Epochs {
             let soon = nanoseconds(self.options.lease / EAGER_RENEWALS_PER_LEASE);
             self.due.fetch_min(renewed + soon, Ordering::SeqCst);
         }
+    }
+
+    /// Makes this participant advance the epoch only once it has retired `bytes`, if that is more
+    /// than its options say. For one that retires much in the background: each advance makes the
+    /// caches of all participants read their entries again.
+    pub fn retire_together(&self, bytes: u64) {
+        self.urgent_bytes.fetch_max(bytes, Ordering::SeqCst);
     }
 
     /// Returns the number of bytes that this participant has retired, and that are neither free nor

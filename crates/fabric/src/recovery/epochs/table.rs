@@ -1,7 +1,7 @@
 //! The table that participants share: the global epoch, and a slot for each participant.
 //!
 //! ```text
-//! line 0        global epoch
+//! line 0        global epoch | 4 words: a bit for each closed node | number of notices
 //! 256 words     slots: kind (2 bits) | count of changes (22) | Live: announced epoch (40)
 //!                                                              Draining: slot of the drainer (40)
 //! 256 words     rings: addresses, once they have been allocated
@@ -10,6 +10,7 @@
 //! ```
 //! Only swaps change a slot's word, and no two of its states are equal.
 
+use super::closed::{CLOSED_WORDS, ClosedNodes};
 use crate::address::{GlobalAddress, LINE_BYTES, WORD_BYTES};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
@@ -28,6 +29,9 @@ const COUNT_MASK: u64 = (1 << (KIND_SHIFT - COUNT_SHIFT)) - 1;
 const REST_MASK: u64 = (1 << COUNT_SHIFT) - 1;
 
 pub(super) const ENTRY_BYTES: u64 = 2 * WORD_BYTES;
+
+/// Number of words of the first line that are used.
+const FIRST_WORDS: usize = 1 + CLOSED_WORDS + 1;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EpochTable(pub GlobalAddress);
@@ -85,10 +89,13 @@ impl ParticipantSlotState {
     }
 }
 
-/// The content of the table: the epoch, which was read first, and the slots.
+/// The content of the table: its first line, which was read first, and the slots.
 #[derive(Debug)]
 pub(super) struct EpochTableSnapshot {
     pub epoch: u64,
+    pub closed: ClosedNodes,
+    /// The number of notices to participants.
+    pub notices: u64,
     pub words: Vec<u64>,
 }
 
@@ -110,11 +117,11 @@ impl EpochTableSnapshot {
         table: EpochTable,
         swap: Option<FabricVerb<'static>>,
     ) -> Result<(u64, EpochTableSnapshot), FabricError> {
-        let mut epoch = [0; WORD_BYTES as usize];
+        let mut first = [0; FIRST_WORDS * WORD_BYTES as usize];
         let mut slots = vec![0; SLOTS * WORD_BYTES as usize];
         // The epoch is read first, so that it is not newer than the slots.
         let reads = [
-            (table.epoch(), &mut epoch[..]),
+            (table.epoch(), &mut first[..]),
             (table.slot(0), &mut slots[..]),
         ];
         let reads = reads.map(|(from, into)| FabricVerb::Read { from, into });
@@ -122,9 +129,16 @@ impl EpochTableSnapshot {
         endpoint.post(&mut verbs).await?;
         let found = verbs[0].found().unwrap_or_default();
         let words = slots.as_chunks().0.iter();
+        let mut first_words = [0; FIRST_WORDS];
+        for (word, bytes) in first_words.iter_mut().zip(first.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        let [epoch, closed @ .., notices] = first_words;
         let scan = EpochTableSnapshot {
             // The node's memory may contain anything; the mask leaves room for later epochs.
-            epoch: u64::from_le_bytes(epoch) & REST_MASK,
+            epoch: epoch & REST_MASK,
+            closed: ClosedNodes::of_words(closed),
+            notices,
             words: words.map(|word| u64::from_le_bytes(*word)).collect(),
         };
         Ok((found, scan))

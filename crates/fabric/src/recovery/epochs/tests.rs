@@ -594,7 +594,7 @@ fn operations_cost_nothing_and_renewing_one_round_trip() {
         epochs.tend(&endpoint).await.unwrap();
         let cost = endpoint.take();
         assert_eq!((cost.round_trips, cost.atomics), (1, 1));
-        assert_eq!((cost.read_bytes, cost.written_bytes), (2056, 0));
+        assert_eq!((cost.read_bytes, cost.written_bytes), (2096, 0));
         let block = endpoint.allocate(NODE, BLOCK_BYTES).await.unwrap();
         endpoint.take();
         let guard = epochs.enter();

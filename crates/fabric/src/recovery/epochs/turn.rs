@@ -4,7 +4,7 @@
 use super::blocks::{BATCH, RetiredAllocations};
 use super::ring::{RemoteAllocation, RetirementEntry, RetirementRing};
 use super::table::{EpochTableSnapshot, ParticipantSlotState, SLOTS, read_word};
-use super::{EpochError, Epochs, RENEWALS_PER_LEASE, WAIT, nanoseconds};
+use super::{EpochError, Epochs, GRACE, RENEWALS_PER_LEASE, WAIT, nanoseconds};
 use crate::address::GlobalAddress;
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
@@ -111,6 +111,40 @@ impl Epochs {
         Ok(true)
     }
 
+    /// Advances the epoch until no operation follows an address from a cache that was read before
+    /// this call. Waits for all participants; the caller must hold no guard.
+    ///
+    /// # Errors
+    /// As [`tend`](Epochs::tend).
+    pub async fn advance(&self, endpoint: &impl Endpoint) -> Result<(), EpochError> {
+        let first = EpochTableSnapshot::read(endpoint, self.table).await?.epoch;
+        loop {
+            // Announces the epoch, and expels silent participants.
+            self.turn(endpoint).await?;
+            let scan = EpochTableSnapshot::read(endpoint, self.table).await?;
+            if scan.epoch >= first + GRACE {
+                return Ok(());
+            }
+            if scan.announced() >= scan.epoch {
+                let at = self.table.epoch();
+                endpoint
+                    .compare_swap(at, scan.epoch, scan.epoch + 1)
+                    .await?;
+            }
+            endpoint
+                .sleep(self.options.lease / RENEWALS_PER_LEASE)
+                .await;
+        }
+    }
+
+    /// Notes the closed nodes, which were read after some changes of this participant, and the
+    /// notices.
+    fn learn(&self, scan: &EpochTableSnapshot, changes: u64) {
+        self.closed.note(scan.closed, changes);
+        // Another task of this participant may have given a notice since the read.
+        self.notices.fetch_max(scan.notices, Ordering::SeqCst);
+    }
+
     fn has_slot(&self) -> bool {
         let registration = self.registration.load(Ordering::SeqCst);
         registration.is_multiple_of(2)
@@ -186,6 +220,7 @@ impl Epochs {
         scan: &EpochTableSnapshot,
     ) -> Result<bool, EpochError> {
         let began = endpoint.now();
+        let changes = self.closed.changes();
         let word = ParticipantSlotState::Live(scan.epoch).after(scan.words[slot]);
         let swap = FabricVerb::compare_swap(self.table.slot(slot), scan.words[slot], word);
         // The epoch that is read after the swap is at most one behind, and stays so: a participant
@@ -223,6 +258,7 @@ impl Epochs {
         // The registration comes last: a guard that finds it has an epoch and times that belong to
         // it.
         self.local.store(after.epoch, Ordering::SeqCst);
+        self.learn(&after, changes);
         self.renewed(began);
         self.registration.fetch_add(1, Ordering::SeqCst);
         Ok(true)
@@ -236,6 +272,7 @@ impl Epochs {
     ) -> Result<Option<EpochTableSnapshot>, EpochError> {
         loop {
             let began = endpoint.now();
+            let changes = self.closed.changes();
             let local = self.local.load(Ordering::SeqCst);
             let (slot, word, former, next, announced) = {
                 let mut seat = self.seat();
@@ -262,6 +299,7 @@ impl Epochs {
                 drop(seat);
                 // Memory may hold anything, but the epoch of this participant never falls.
                 self.local.store(local.max(scan.epoch), Ordering::SeqCst);
+                self.learn(&scan, changes);
                 self.renewed(began);
                 return Ok(Some(scan));
             }
@@ -294,7 +332,7 @@ impl Epochs {
         let wanted = oldest.max(adopted.0).unwrap_or_default();
         // Each advance makes caches read their entries again, so that little memory does not cause
         // one.
-        if retired_bytes + adopted.1 >= self.options.retired_bytes
+        if retired_bytes + adopted.1 >= self.urgent_bytes.load(Ordering::SeqCst)
             && wanted > scan.epoch
             && scan.announced() >= scan.epoch
         {

@@ -43,12 +43,15 @@ mod word {
 const ALLOCATE: u64 = 1;
 const GIVE_BACK: u64 = 2;
 const ALLOCATE_AT: u64 = 3;
+/// Finds allocated memory (with 1 as bytes) or other memory (with 0).
+const FIND: u64 = 4;
 
 /// A client's request.
 #[derive(Clone, Copy, Debug)]
 pub enum ShmRequest {
     Allocate { bytes: u64 },
     AllocateAt { offset: u64, bytes: u64 },
+    Find { offset: u64, is_allocated: bool },
     Free { offset: u64, bytes: u64 },
 }
 
@@ -79,6 +82,10 @@ impl<'h> ShmCall<'h> {
         let (kind, offset, bytes) = match request {
             ShmRequest::Allocate { bytes } => (ALLOCATE, 0, bytes),
             ShmRequest::AllocateAt { offset, bytes } => (ALLOCATE_AT, offset, bytes),
+            ShmRequest::Find {
+                offset,
+                is_allocated,
+            } => (FIND, offset, u64::from(is_allocated)),
             ShmRequest::Free { offset, bytes } => (GIVE_BACK, offset, bytes),
         };
         // Only the owner of a claimed slot writes its words, and the node reads them once they are
@@ -197,6 +204,9 @@ impl ShmNodeCalls {
         // The client of the former call in this slot has taken its memory.
         self.given[number] = None;
         let kind = read(word::KIND);
+        if kind == FIND {
+            return self.chunks.find(offset, bytes != 0);
+        }
         if !allocates(kind) {
             // The words may be wrong: memory that is not allocated is not freed.
             return self.chunks.free(offset, bytes).then_some(0);

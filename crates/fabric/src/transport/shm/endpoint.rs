@@ -385,6 +385,23 @@ impl Endpoint for ShmEndpoint {
             .ok_or(FabricError::OutOfMemory { node, bytes })
     }
 
+    async fn find_memory(
+        &self,
+        from: GlobalAddress,
+        is_allocated: bool,
+    ) -> Result<Option<GlobalAddress>, FabricError> {
+        let (node, offset) = (from.node(), from.offset());
+        let request = ShmRequest::Find {
+            offset,
+            is_allocated,
+        };
+        let size = self.node(node)?.object.bytes;
+        let found = self.call(node, request).await?;
+        // No node of ours returns other offsets, but another program might.
+        let found = found.filter(|&found| found <= size);
+        Ok(found.map(|found| GlobalAddress::new(node, found)))
+    }
+
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         let offset = address.offset();
         let freed = self.call(address.node(), ShmRequest::Free { offset, bytes });

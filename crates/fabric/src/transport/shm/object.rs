@@ -20,7 +20,7 @@ use std::time::Duration;
 /// The first word of every node: "nearfld" and a zero.
 const MAGIC: u64 = u64::from_le_bytes(*b"nearfld\0");
 /// The version of the header's format.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// States of the summary.
 const STARTING: u32 = 0;

@@ -200,6 +200,28 @@ impl Endpoint for SimEndpoint {
         self.done(vec![step]).await.map(drop)
     }
 
+    async fn find_memory(
+        &self,
+        from: GlobalAddress,
+        is_allocated: bool,
+    ) -> Result<Option<GlobalAddress>, FabricError> {
+        self.state.borrow().node(from.node())?;
+        if self.instant {
+            let state = self.state.borrow();
+            return Ok(state.node(from.node())?.find_memory(from, is_allocated));
+        }
+        let step = SimVerb::Find {
+            from,
+            is_allocated,
+            found: None,
+        };
+        let steps = self.done(vec![step]).await?;
+        match steps[..] {
+            [SimVerb::Find { found, .. }] => Ok(found),
+            _ => unreachable!("the steps return in the order of their posts"),
+        }
+    }
+
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         self.state.borrow().node(address.node())?;
         if self.instant {

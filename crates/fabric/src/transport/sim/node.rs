@@ -89,6 +89,12 @@ impl SimNode {
         }
     }
 
+    /// Returns the first line from an address on that is allocated, or that is not.
+    pub fn find_memory(&self, from: GlobalAddress, is_allocated: bool) -> Option<GlobalAddress> {
+        let found = self.chunks.find(from.offset(), is_allocated)?;
+        Some(GlobalAddress::new(from.node(), found))
+    }
+
     /// Frees memory of this node.
     pub fn free(&mut self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         if self.chunks.free(address.offset(), bytes) {

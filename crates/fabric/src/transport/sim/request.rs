@@ -39,6 +39,12 @@ pub enum SimVerb {
         at: GlobalAddress,
         bytes: u64,
     },
+    /// A call to the node's processor: find allocated or other memory.
+    Find {
+        from: GlobalAddress,
+        is_allocated: bool,
+        found: Option<GlobalAddress>,
+    },
     /// A call to the node's processor: free.
     Free {
         at: GlobalAddress,
@@ -81,7 +87,7 @@ impl SimVerb {
 
     pub fn address(&self) -> GlobalAddress {
         match *self {
-            SimVerb::Read { from, .. } => from,
+            SimVerb::Read { from, .. } | SimVerb::Find { from, .. } => from,
             SimVerb::Write { to, .. } => to,
             SimVerb::Swap { at, .. }
             | SimVerb::Add { at, .. }

@@ -74,6 +74,14 @@ impl<E: Endpoint> Endpoint for SkewedClockEndpoint<E> {
         self.endpoint.allocate_at(address, bytes).await
     }
 
+    async fn find_memory(
+        &self,
+        from: GlobalAddress,
+        is_allocated: bool,
+    ) -> Result<Option<GlobalAddress>, FabricError> {
+        self.endpoint.find_memory(from, is_allocated).await
+    }
+
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         self.endpoint.free(address, bytes).await
     }

@@ -382,9 +382,10 @@ impl SimState {
             SimVerb::Swap { at, .. } | SimVerb::Add { at, .. } => {
                 (PortAccess::Atomic(at.offset()), 8, false)
             }
-            SimVerb::Allocate { .. } | SimVerb::AllocateAt { .. } | SimVerb::Free { .. } => {
-                (PortAccess::Write, 32, true)
-            }
+            SimVerb::Allocate { .. }
+            | SimVerb::AllocateAt { .. }
+            | SimVerb::Find { .. }
+            | SimVerb::Free { .. } => (PortAccess::Write, 32, true),
         };
         let mut parts = found.parts(self.delivery.atomic_bytes());
         let arrival = self.now + self.network.round_trip.half();
@@ -477,6 +478,11 @@ impl SimState {
                     posted.error.get_or_insert(error);
                 }
             }
+            SimVerb::Find {
+                from,
+                is_allocated,
+                found,
+            } => *found = target.find_memory(*from, *is_allocated),
             SimVerb::Free { at, bytes } => {
                 if let Err(error) = target.free(*at, *bytes) {
                     posted.error.get_or_insert(error);

@@ -15,6 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::sync::LazyLock;
 use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -33,6 +34,9 @@ const BLINK: Duration = Duration::from_micros(10);
 /// Time for which a client that ends waits for its unsignalled writes.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// The start of the clock of all endpoints of this process.
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
 /// A client's access to nodes over UCX. Clones belong to the same client, and stay with its thread.
 /// See the [module](super).
 #[derive(Clone)]
@@ -47,7 +51,6 @@ pub struct UcxClient {
     /// The addresses of the nodes, as they were given, in the same order.
     addresses: Vec<String>,
     pub worker: Rc<UcxWorker>,
-    start: Instant,
     /// The time of the last event.
     heard: Cell<Instant>,
     waiters: RefCell<Waiters>,
@@ -372,7 +375,6 @@ impl UcxEndpoint {
             nodes,
             addresses,
             worker,
-            start: now,
             heard: Cell::new(now),
             waiters: RefCell::default(),
             orphans: RefCell::default(),
@@ -559,6 +561,23 @@ impl Endpoint for UcxEndpoint {
             .ok_or(FabricError::OutOfMemory { node, bytes })
     }
 
+    async fn find_memory(
+        &self,
+        from: GlobalAddress,
+        is_allocated: bool,
+    ) -> Result<Option<GlobalAddress>, FabricError> {
+        let (node, offset) = (from.node(), from.offset());
+        let size = self.client.nodes[self.client.node(node)?].size;
+        let request = UcxRequest::Find {
+            offset,
+            is_allocated,
+        };
+        let found = self.client.call(node, request).await?;
+        // No node of ours returns other offsets, but another program might.
+        let found = found.filter(|&found| found <= size);
+        Ok(found.map(|found| GlobalAddress::new(node, found)))
+    }
+
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         let offset = address.offset();
         let freed = self
@@ -571,7 +590,7 @@ impl Endpoint for UcxEndpoint {
     }
 
     fn now(&self) -> Duration {
-        self.client.start.elapsed()
+        START.elapsed()
     }
 
     /// Sleeps. Other tasks of the same thread run meanwhile, if their executor has several.

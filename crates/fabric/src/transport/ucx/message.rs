@@ -47,6 +47,11 @@ pub enum UcxRequest {
         offset: u64,
         bytes: u64,
     },
+    /// A request for the first line from an offset on that is allocated, or that is not.
+    Find {
+        offset: u64,
+        is_allocated: bool,
+    },
 }
 
 impl UcxRequest {
@@ -60,6 +65,10 @@ impl UcxRequest {
             UcxRequest::Do => (6, 0, 0),
             UcxRequest::Tell => (7, 0, 0),
             UcxRequest::AllocateAt { offset, bytes } => (8, offset, bytes),
+            UcxRequest::Find {
+                offset,
+                is_allocated,
+            } => (9, offset, u64::from(is_allocated)),
         };
         join(&[FIRST, kind, number, offset, bytes])
     }
@@ -79,6 +88,10 @@ impl UcxRequest {
             6 => UcxRequest::Do,
             7 => UcxRequest::Tell,
             8 => UcxRequest::AllocateAt { offset, bytes },
+            9 => UcxRequest::Find {
+                offset,
+                is_allocated: bytes != 0,
+            },
             _ => return None,
         };
         let has_verbs = matches!(request, UcxRequest::Do | UcxRequest::Tell);
@@ -201,6 +214,10 @@ mod tests {
             UcxRequest::Do,
             UcxRequest::Tell,
             UcxRequest::AllocateAt { offset, bytes },
+            UcxRequest::Find {
+                offset,
+                is_allocated: true,
+            },
         ] {
             let mut message = request.encode(9);
             assert_eq!(UcxRequest::decode(&message), Some((request, 9, &[][..])));

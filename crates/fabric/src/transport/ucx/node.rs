@@ -231,6 +231,18 @@ impl UcxNode {
                 }
                 (number, is_given.then_some(offset), Vec::new())
             }
+            Some((
+                UcxRequest::Find {
+                    offset,
+                    is_allocated,
+                },
+                number,
+                _,
+            )) => (
+                number,
+                clients.chunks.find(offset, is_allocated),
+                Vec::new(),
+            ),
             Some((UcxRequest::Free { offset, bytes }, number, _)) => {
                 let freed = clients.chunks.free(offset, bytes);
                 (number, freed.then_some(0), Vec::new())

@@ -427,6 +427,9 @@ pub async fn scenario(endpoint: &impl Endpoint, number: NodeId) {
     let bytes = 64;
     let taken = endpoint.allocate_at(place, bytes).await;
     assert_eq!(taken, Err(FabricError::OutOfMemory { node, bytes }));
+    assert_eq!(endpoint.find_memory(place, true).await, Ok(Some(place)));
+    let end = place.plus(128);
+    assert_eq!(endpoint.find_memory(place, false).await, Ok(Some(end)));
     endpoint.free(place, 100).await.expect("a chunk");
     let before = endpoint.now();
     endpoint.sleep(Duration::from_micros(700)).await;

@@ -1,10 +1,12 @@
 //! The placement in the memory of memory nodes, which processes and machines share.
 
+mod growth;
 mod node_use;
 mod nodes;
 #[cfg(target_os = "linux")]
 mod placed;
 mod programs;
+mod rejoin;
 mod status;
 #[cfg(target_os = "linux")]
 mod transport;
@@ -12,6 +14,7 @@ mod transport;
 use super::by_batch::scan_by_batch;
 use super::{Bounds, MapPlacement, fallible_reads, sealed};
 use crate::form::MapForm;
+use growth::PoolNodeReach;
 use nearfield_core::{
     Batch, ComparisonResult, OperationError, OrderedIndex, PointResult, ScanDirection,
 };
@@ -20,14 +23,15 @@ use nearfield_fabric::{Endpoint, NodeId};
 use nearfield_pool::chime::{CacheLookups, LeafReads};
 use nearfield_pool::filtered::{ScanAggregates, ValueFilter};
 use nearfield_pool::store::{
-    FilteredStoreRange, PoolNodeCensus, PoolNodeState, PoolRepair, PoolRepairError, PoolStore,
-    StoreOpenError, StoreOptions,
+    FilteredStoreRange, PoolAddError, PoolDrain, PoolDrainError, PoolGrowth, PoolNodeCensus,
+    PoolNodeState, PoolRepair, PoolRepairError, PoolStore, StoreOpenError, StoreOptions,
 };
 use nearfield_radix::Entry;
 pub use node_use::PoolNodeUse;
 use node_use::PoolTrafficSource;
 use nodes::{KnownPoolNodes, PoolNodeEntry, PoolNodeSource, parse_entries};
 pub(crate) use programs::ProgramNodes;
+pub use rejoin::RejoinedPoolNode;
 pub use status::{PoolNodeContent, PoolNodeStatus};
 use std::fmt::Debug;
 use std::mem::discriminant;
@@ -244,6 +248,15 @@ trait AnyStore<F: MapForm>: OrderedIndex<F> + Debug {
     fn retired_bytes(&self) -> u64;
     fn node_states(&self) -> Vec<PoolNodeState>;
     fn repair(&self, lost: &[NodeId], forgets: bool) -> Result<PoolRepair, PoolRepairError>;
+    fn drain(&self, node: NodeId) -> Result<PoolDrain, PoolDrainError>;
+    fn cancel_drain(&self, node: NodeId) -> Result<(), PoolDrainError>;
+    fn add_node(
+        &self,
+        node: NodeId,
+        address: &str,
+        moves_per_second: u32,
+        go_on: &mut dyn FnMut(&PoolGrowth) -> bool,
+    ) -> Result<PoolGrowth, PoolAddError>;
     fn census(&self) -> Result<Vec<PoolNodeCensus>, OperationError>;
     fn leaf_reads(&self) -> LeafReads;
     fn selection(&self, bounds: Bounds<'_, F>, filter: ValueFilter) -> FilteredStoreRange;
@@ -283,6 +296,24 @@ impl<F: MapForm, E: Endpoint + 'static> AnyStore<F> for PoolStore<F, E> {
         PoolStore::repair(self, lost, forgets)
     }
 
+    fn drain(&self, node: NodeId) -> Result<PoolDrain, PoolDrainError> {
+        PoolStore::drain(self, node)
+    }
+
+    fn cancel_drain(&self, node: NodeId) -> Result<(), PoolDrainError> {
+        PoolStore::cancel_drain(self, node)
+    }
+
+    fn add_node(
+        &self,
+        node: NodeId,
+        address: &str,
+        moves_per_second: u32,
+        go_on: &mut dyn FnMut(&PoolGrowth) -> bool,
+    ) -> Result<PoolGrowth, PoolAddError> {
+        PoolStore::add_node(self, node, address, moves_per_second, go_on)
+    }
+
     fn census(&self) -> Result<Vec<PoolNodeCensus>, OperationError> {
         PoolStore::census(self)
     }
@@ -314,6 +345,8 @@ impl<F: MapForm, E: Endpoint + 'static> AnyStore<F> for PoolStore<F, E> {
 pub struct PoolMapIndex<F: MapForm> {
     store: Box<dyn AnyStore<F>>,
     traffic: PoolTrafficSource,
+    /// The way to nodes that are about to be added; `None` if none can be.
+    reach: Option<PoolNodeReach>,
 }
 
 impl<F: MapForm> PoolMapIndex<F> {
@@ -322,13 +355,18 @@ impl<F: MapForm> PoolMapIndex<F> {
         store: PoolStore<F, E>,
         programs: Option<ProgramNodes>,
         traffic: PoolTrafficSource,
+        reach: Option<PoolNodeReach>,
     ) -> PoolMapIndex<F> {
         let store = match programs {
             Some(programs) => store.with_programs(move || programs.connect()),
             None => store,
         };
         let store = Box::new(store);
-        PoolMapIndex { store, traffic }
+        PoolMapIndex {
+            store,
+            traffic,
+            reach,
+        }
     }
 
     pub(crate) fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), OperationError> {
@@ -356,6 +394,30 @@ impl<F: MapForm> PoolMapIndex<F> {
         forgets: bool,
     ) -> Result<PoolRepair, PoolRepairError> {
         self.store.repair(lost, forgets)
+    }
+
+    pub(crate) fn drain(&self, node: NodeId) -> Result<PoolDrain, PoolDrainError> {
+        self.store.drain(node)
+    }
+
+    pub(crate) fn cancel_drain(&self, node: NodeId) -> Result<(), PoolDrainError> {
+        self.store.cancel_drain(node)
+    }
+
+    /// Adds the node at an address. See [`PoolStore::add_node`].
+    pub(crate) fn add_node(
+        &self,
+        address: &NodeAddress,
+        moves_per_second: u32,
+        go_on: &mut dyn FnMut(&PoolGrowth) -> bool,
+    ) -> Result<PoolGrowth, PoolAddError> {
+        let Some(reach) = &self.reach else {
+            let what = "nodes cannot be added to a pool with two replicas".to_owned();
+            return Err(PoolAddError::Connect(what));
+        };
+        let node = reach.reach(address).map_err(PoolAddError::Connect)?;
+        let address = address.to_string();
+        self.store.add_node(node, &address, moves_per_second, go_on)
     }
 
     pub(crate) fn census(&self) -> Result<Vec<PoolNodeCensus>, OperationError> {

@@ -95,6 +95,14 @@ impl Endpoint for PlacedEndpoint {
         on_placed!(self, it => it.allocate_at(address, bytes).await)
     }
 
+    async fn find_memory(
+        &self,
+        from: GlobalAddress,
+        is_allocated: bool,
+    ) -> Result<Option<GlobalAddress>, FabricError> {
+        on_placed!(self, it => it.find_memory(from, is_allocated).await)
+    }
+
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         on_placed!(self, it => it.free(address, bytes).await)
     }

@@ -29,7 +29,8 @@ pub enum PoolNodeContent {
     Part(PoolMember),
     /// Nothing: the node has been served since its start without a pool.
     Nothing,
-    /// Nothing that is used: a repair has excluded the node, whether it is served or not.
+    /// Nothing that is used: a repair or a drain has excluded the node, whether it is served or
+    /// not.
     Excluded,
     /// Unknown, because the node cannot be reached, for this reason.
     Unknown(String),
@@ -57,9 +58,23 @@ impl PoolPlacement {
             content: PoolNodeContent::Unknown("it is not registered in etcd".to_owned()),
             serves_alone: false,
         };
-        let mut excluded = Vec::new();
-        let look = |entry| look(entry, &mut excluded);
-        let mut statuses: Vec<_> = entries.into_iter().map(look).collect();
+        let (mut excluded, mut added) = (Vec::new(), Vec::new());
+        let mut statuses = Vec::new();
+        for entry in entries {
+            statuses.push(look(entry, &mut excluded, &mut added));
+        }
+        // The first node of a pool has those that were added to it.
+        for entry in std::mem::take(&mut added) {
+            let is_listed = |status: &PoolNodeStatus| status.number == entry.number;
+            if !statuses.iter().any(is_listed) {
+                statuses.push(look(entry, &mut excluded, &mut added));
+            }
+        }
+        let is_missing = |number: &NodeId| {
+            let mut found = statuses.iter();
+            !found.any(|status: &PoolNodeStatus| status.number == *number)
+        };
+        let missing: Vec<NodeId> = missing.into_iter().filter(is_missing).collect();
         statuses.extend(missing.into_iter().map(unknown));
         for status in &mut statuses {
             if excluded.contains(&status.number) {
@@ -71,13 +86,19 @@ impl PoolPlacement {
     }
 }
 
-/// Looks at a node, and adds the nodes that are excluded according to it.
-fn look(entry: PoolNodeEntry, excluded: &mut Vec<NodeId>) -> PoolNodeStatus {
+/// Looks at a node, and notes the nodes that are excluded according to it, and those that were
+/// added to its pool.
+fn look(
+    entry: PoolNodeEntry,
+    excluded: &mut Vec<NodeId>,
+    added: &mut Vec<PoolNodeEntry>,
+) -> PoolNodeStatus {
     let found = find(&entry);
     let address = Some(entry.address);
     match found {
         Ok(found) => {
             excluded.extend(found.excluded);
+            added.extend(found.added);
             PoolNodeStatus {
                 address,
                 number: found.number,
@@ -107,6 +128,8 @@ pub struct FoundPoolNode {
     pub member: Option<PoolMember>,
     /// The nodes that repairs have excluded, if this is the first node of a pool.
     pub excluded: Vec<NodeId>,
+    /// The nodes that were added to the pool, if this is its first node.
+    pub added: Vec<PoolNodeEntry>,
     pub serves_alone: bool,
 }
 

@@ -2,8 +2,9 @@
 
 use super::node_use::PoolTrafficSource;
 use super::placed::PlacedEndpoint;
+use super::rejoin::RejoinedPoolNode;
 use super::status::FoundPoolNode;
-use super::{KnownPoolNodes, PoolMapIndex, PoolNodeEntry, ProgramNodes};
+use super::{KnownPoolNodes, PoolMapIndex, PoolNodeEntry, PoolNodeReach, ProgramNodes};
 use crate::form::MapForm;
 use nearfield_fabric::count::{ClientTraffic, TrafficLedger};
 use nearfield_fabric::membership::NodeAddress;
@@ -16,10 +17,12 @@ use nearfield_fabric::{
 use nearfield_pool::PoolError;
 use nearfield_pool::chime::ChimeLockKind;
 use nearfield_pool::store::{
-    PoolStore, StoreOpenError, StoreOptions, empty_nodes, excluded_nodes, pool_member, serves_alone,
+    PoolStore, StoreOpenError, StoreOptions, added_nodes, empty_nodes, excluded_nodes,
+    nodes_excluded_by, pool_member, serves_alone, take_in_node,
 };
+use std::mem::discriminant;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -155,6 +158,17 @@ impl Endpoint for PoolEndpoint {
         allocated
     }
 
+    async fn find_memory(
+        &self,
+        from: GlobalAddress,
+        is_allocated: bool,
+    ) -> Result<Option<GlobalAddress>, FabricError> {
+        self.check(from.node())?;
+        let found = on_either!(&self.transport, it => it.find_memory(from, is_allocated).await);
+        self.traffic.note_call(from.node(), found.as_ref().err());
+        found
+    }
+
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         self.check(address.node())?;
         let freed = on_either!(&self.transport, it => it.free(address, bytes).await);
@@ -191,8 +205,11 @@ fn bare_addresses(nodes: &[PoolNodeEntry]) -> Vec<String> {
 #[derive(Debug)]
 struct PoolConnector {
     nodes: KnownPoolNodes,
-    /// The addresses of the nodes without the names of their transports.
-    addresses: Vec<String>,
+    /// The nodes behind these: those that were added to the pool, as connections have found them,
+    /// and those that this process adds.
+    more: Mutex<Vec<PoolNodeEntry>>,
+    /// The numbers of the nodes that this process adds.
+    candidates: Mutex<Vec<NodeId>>,
     is_shm: bool,
     /// The endpoint that all threads share, in shared memory.
     shared: Mutex<Option<ShmEndpoint>>,
@@ -207,8 +224,9 @@ impl PoolConnector {
         let first = nodes.entries.first().map(|node| &node.address);
         let is_shm = matches!(first, Some(NodeAddress::Shm { .. }));
         PoolConnector {
-            addresses: bare_addresses(&nodes.entries),
             nodes,
+            more: Mutex::default(),
+            candidates: Mutex::default(),
             is_shm,
             shared: Mutex::default(),
             leaves_out_empty: AtomicBool::new(leaves_out_empty),
@@ -223,17 +241,20 @@ impl PoolConnector {
         Ok(PlacedEndpoint::Nodes(endpoint))
     }
 
-    /// Connects a thread to the nodes that are served, at least to one.
-    fn connect(&self) -> Result<PoolEndpoint, String> {
+    /// Connects a thread to some nodes, as far as they are served, at least to one.
+    fn connect_to(&self, entries: &[PoolNodeEntry]) -> Result<PoolEndpoint, String> {
+        let addresses = bare_addresses(entries);
         let transport = if self.is_shm {
-            PoolTransport::Shm(self.attach()?)
+            PoolTransport::Shm(self.attach(&addresses)?)
         } else {
-            let connected = UcxEndpoint::connect_reachable(&self.addresses);
+            let connected = UcxEndpoint::connect_reachable(&addresses);
             PoolTransport::Ucx(connected.map_err(|error| error.to_string())?)
         };
         let reached = on_either!(&transport, it => it.nodes());
-        let mut absent = self.nodes.missing.clone();
-        for (node, address) in self.nodes.entries.iter().zip(&self.addresses) {
+        let is_missing = |node: &NodeId| !reached.contains(node);
+        let missing = self.nodes.missing.iter().copied();
+        let mut absent: Vec<NodeId> = missing.filter(is_missing).collect();
+        for (node, address) in entries.iter().zip(&addresses) {
             match on_either!(&transport, it => it.number_of(address)) {
                 Some(number) => node.check(number).map_err(|error| error.to_string())?,
                 // Without a number in the list, another node may have this one.
@@ -242,28 +263,125 @@ impl PoolConnector {
             }
         }
         let traffic = self.traffic.client(&[&reached[..], &absent[..]].concat());
-        let mut endpoint = PoolEndpoint {
+        Ok(PoolEndpoint {
             transport,
             absent,
             traffic,
+        })
+    }
+
+    /// Connects a thread to the nodes that are served, at least to one.
+    fn connect(&self) -> Result<PoolEndpoint, String> {
+        let mut endpoint = loop {
+            let entries = self.entries();
+            let endpoint = self.connect_to(&entries)?;
+            self.note_added(&endpoint);
+            // Another thread may have found further nodes meanwhile.
+            if self.entries().len() == entries.len() {
+                break endpoint;
+            }
         };
         // A node that was excluded is not used again, whatever its memory holds.
         let excluded = excluded_nodes(&endpoint);
         endpoint.absent.extend(excluded);
         if self.leaves_out_empty.load(Ordering::Acquire) {
-            let empty = empty_nodes(&endpoint);
+            let mut empty = empty_nodes(&endpoint);
+            let candidates = self.candidates.lock();
+            let candidates = candidates.unwrap_or_else(PoisonError::into_inner);
+            empty.retain(|node| !candidates.contains(node));
             endpoint.absent.extend(empty);
         }
         Ok(endpoint)
     }
 
+    fn more(&self) -> MutexGuard<'_, Vec<PoolNodeEntry>> {
+        self.more.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns all known nodes.
+    fn entries(&self) -> Vec<PoolNodeEntry> {
+        let listed = self.nodes.entries.iter();
+        listed.chain(&*self.more()).cloned().collect()
+    }
+
+    /// Notes the nodes that were added to the pool, and are not listed.
+    fn note_added(&self, endpoint: &PoolEndpoint) {
+        let reached = on_either!(&endpoint.transport, it => it.nodes());
+        let added = added_nodes(endpoint);
+        let mut more = self.more();
+        for added in added {
+            let mut known = self.nodes.entries.iter().chain(&*more);
+            let is_it = |entry: &PoolNodeEntry| entry.is_numbered && entry.number == added.node;
+            let is_known = reached.contains(&added.node) || known.any(is_it);
+            // An address that another version has stored may have another form.
+            if !is_known && let Ok(address) = added.address.parse() {
+                more.push(PoolNodeEntry {
+                    address,
+                    number: added.node,
+                    is_numbered: true,
+                });
+            }
+        }
+    }
+
+    /// Makes connections reach a node from here on that is about to be added. Returns its number.
+    fn reach(&self, address: &NodeAddress) -> Result<NodeId, String> {
+        let first = self.nodes.entries.first().map(|node| &node.address);
+        if let Some(first) = first.filter(|first| discriminant(*first) != discriminant(address)) {
+            return Err(format!("no transport reaches both {first} and {address}"));
+        }
+        let known = self.entries();
+        let is_known = known.iter().any(|entry| entry.address == *address);
+        let entry = PoolNodeEntry {
+            address: address.clone(),
+            number: NodeId::default(),
+            is_numbered: false,
+        };
+        let nodes = KnownPoolNodes {
+            entries: vec![entry.clone()],
+            missing: Vec::new(),
+        };
+        let single = PoolConnector::new(nodes, false);
+        let alone = single.connect_to(&single.nodes.entries)?;
+        let number = alone.nodes().first().copied().unwrap_or_default();
+        if !is_known {
+            // All connections would fail from here on.
+            if self.connect()?.nodes().contains(&number) {
+                return Err(format!("the pool has another {number} than {address}"));
+            }
+            self.more().push(PoolNodeEntry {
+                number,
+                is_numbered: true,
+                ..entry
+            });
+        }
+        let candidates = self.candidates.lock();
+        candidates
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(number);
+        Ok(number)
+    }
+
     /// Connects a thread to pairs of nodes, whose locks have this lease.
     fn connect_mirrored(
-        &self,
+        self: &Arc<Self>,
         pairs: &[NodePair],
         lease: Duration,
     ) -> Result<PlacedEndpoint, String> {
+        let endpoint = self.connect_pairs(pairs)?;
+        let (connector, same) = (Arc::clone(self), pairs.to_vec());
+        // A node that was taken in has another connection than the lost one.
+        let reconnect = move || connector.connect_pairs(&same).ok();
+        let endpoint = MirroredEndpoint::new(endpoint, pairs, lease).with_reconnection(reconnect);
+        Ok(PlacedEndpoint::Pairs(Box::new(endpoint)))
+    }
+
+    /// Connects a thread to the single nodes of pairs.
+    fn connect_pairs(&self, pairs: &[NodePair]) -> Result<PoolEndpoint, String> {
         let mut endpoint = self.connect()?;
+        let excluded = excluded_pairs(&endpoint, pairs);
+        // A pair is excluded as a whole.
+        endpoint.absent.extend(excluded.iter().flat_map(nodes_of));
         let empty: Vec<NodeId> = pairs
             .iter()
             .filter_map(|pair| empty_node_of(&endpoint, pair))
@@ -271,22 +389,21 @@ impl PoolConnector {
         // The other node has what was acknowledged.
         endpoint.absent.extend(empty);
         self.traffic.note_connection(&endpoint);
-        let endpoint = MirroredEndpoint::new(endpoint, pairs, lease);
-        Ok(PlacedEndpoint::Pairs(Box::new(endpoint)))
+        Ok(endpoint)
     }
 
     /// Returns the endpoint of all threads: a new one if a node was lost, because the memory of a
     /// node that is served again is another.
-    fn attach(&self) -> Result<ShmEndpoint, String> {
+    fn attach(&self, addresses: &[String]) -> Result<ShmEndpoint, String> {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(endpoint) = &*shared {
             let nodes = endpoint.nodes();
             let are_served = nodes.iter().all(|&node| endpoint.is_reachable(node));
-            if nodes.len() == self.addresses.len() && are_served {
+            if nodes.len() == addresses.len() && are_served {
                 return Ok(endpoint.clone());
             }
         }
-        let attached = ShmEndpoint::attach_reachable(&self.addresses);
+        let attached = ShmEndpoint::attach_reachable(addresses);
         let attached = attached.map_err(|error| error.to_string())?;
         // Single operations lose little by prefetching.
         let attached = attached.prefetching();
@@ -334,6 +451,78 @@ fn pairs_of(nodes: &KnownPoolNodes) -> Result<Vec<NodePair>, StoreOpenError> {
     Ok(pairs.iter().map(pair).collect())
 }
 
+fn nodes_of(pair: &NodePair) -> [NodeId; 2] {
+    [pair.primary, pair.backup]
+}
+
+/// Returns the pairs that were excluded, as either node of the first pair has it.
+fn excluded_pairs(endpoint: &PoolEndpoint, pairs: &[NodePair]) -> Vec<NodePair> {
+    let first = pairs.first().into_iter().flat_map(nodes_of);
+    let excluded = first.flat_map(|node| nodes_excluded_by(endpoint, node));
+    let excluded: Vec<NodeId> = excluded.collect();
+    let is_excluded = |pair: &&NodePair| excluded.contains(&pair.number);
+    pairs.iter().filter(is_excluded).copied().collect()
+}
+
+/// Returns the nodes with their numbers, which decide which of them are a pair, even if some cannot
+/// be reached.
+fn with_numbers(nodes: &KnownPoolNodes) -> KnownPoolNodes {
+    let mut nodes = nodes.clone();
+    for entry in &mut nodes.entries {
+        entry.is_numbered = true;
+    }
+    nodes
+}
+
+/// Takes each node that has come back empty into its pair.
+pub fn rejoin(nodes: &KnownPoolNodes) -> Result<Vec<RejoinedPoolNode>, StoreOpenError> {
+    let pairs = pairs_of(nodes)?;
+    // All maps have this lease.
+    let ChimeLockKind::Leased(lease) = StoreOptions::default().tree.locks else {
+        let what = "two replicas need locks with leases".to_owned();
+        return Err(StoreOpenError::Connect(what));
+    };
+    let connector = PoolConnector::new(with_numbers(nodes), false);
+    let endpoint = connector.connect().map_err(StoreOpenError::Connect)?;
+    let excluded = excluded_pairs(&endpoint, &pairs);
+    let endpoint = MirroredEndpoint::new(endpoint, &pairs, lease);
+    let mut rejoined = Vec::new();
+    for pair in pairs.iter().filter(|pair| !excluded.contains(pair)) {
+        let Some(number) = node_to_take_in(&endpoint.endpoint(), pair)? else {
+            continue;
+        };
+        let copied_bytes = take_in_node(&endpoint, number)
+            .map_err(|error| StoreOpenError::Connect(error.to_string()))?;
+        rejoined.push(RejoinedPoolNode {
+            number,
+            copied_bytes,
+        });
+    }
+    Ok(rejoined)
+}
+
+/// Returns the node of a pair that the other one serves without, if it can be taken in.
+fn node_to_take_in(
+    endpoint: &PoolEndpoint,
+    pair: &NodePair,
+) -> Result<Option<NodeId>, StoreOpenError> {
+    // Both must be reached.
+    for node in [pair.primary, pair.backup] {
+        pool_member(endpoint, node)?;
+    }
+    if let Some(node) = empty_node_of(endpoint, pair) {
+        return Ok(Some(node));
+    }
+    // A node that an attempt has filled in part is refused later, with the remedy.
+    Ok(if serves_alone(endpoint, pair.primary)? {
+        Some(pair.backup)
+    } else if serves_alone(endpoint, pair.backup)? {
+        Some(pair.primary)
+    } else {
+        None
+    })
+}
+
 /// Opens the index like [`open`], on pairs of nodes.
 pub fn open_mirrored<F: MapForm>(
     nodes: &KnownPoolNodes,
@@ -344,12 +533,7 @@ pub fn open_mirrored<F: MapForm>(
         let what = "two replicas need locks with leases".to_owned();
         return Err(StoreOpenError::Connect(what));
     };
-    let mut nodes = nodes.clone();
-    for entry in &mut nodes.entries {
-        // The numbers decide which nodes are a pair, even if some cannot be reached.
-        entry.is_numbered = true;
-    }
-    let connector = Arc::new(PoolConnector::new(nodes, false));
+    let connector = Arc::new(PoolConnector::new(with_numbers(nodes), false));
     let traffic = PoolTrafficSource {
         ledger: connector.traffic.clone(),
         pairs: pairs.clone(),
@@ -358,7 +542,7 @@ pub fn open_mirrored<F: MapForm>(
     let connect = move || connects.connect_mirrored(&pairs, lease);
     let store = PoolStore::open(connect, options)?;
     connector.leaves_out_empty.store(true, Ordering::Release);
-    Ok(PoolMapIndex::new(store, None, traffic))
+    Ok(PoolMapIndex::new(store, None, traffic, None))
 }
 
 /// Looks at one node. Returns the reason if it cannot be reached.
@@ -367,7 +551,11 @@ pub fn look(node: &PoolNodeEntry) -> Result<FoundPoolNode, String> {
         entries: vec![node.clone()],
         missing: Vec::new(),
     };
-    let endpoint = PoolConnector::new(nodes, false).connect()?;
+    let connector = PoolConnector::new(nodes, false);
+    // The other nodes of the pool are looked at by themselves.
+    let endpoint = connector.connect_to(&connector.nodes.entries)?;
+    connector.note_added(&endpoint);
+    let added = connector.more().clone();
     let number = endpoint.nodes().first().copied().unwrap_or(node.number);
     let member = pool_member(&endpoint, number).map_err(|error| error.to_string())?;
     let serves_alone = serves_alone(&endpoint, number).map_err(|error| error.to_string())?;
@@ -376,6 +564,7 @@ pub fn look(node: &PoolNodeEntry) -> Result<FoundPoolNode, String> {
         memory: on_either!(&endpoint.transport, it => it.memory_of(number)),
         member,
         excluded: excluded_nodes(&endpoint),
+        added,
         serves_alone,
     })
 }
@@ -405,7 +594,8 @@ pub fn open<F: MapForm>(
         ledger: connector.traffic.clone(),
         pairs: Vec::new(),
     };
-    Ok(PoolMapIndex::new(store, programs, traffic))
+    let reach = PoolNodeReach::new(move |address| connector.reach(address));
+    Ok(PoolMapIndex::new(store, programs, traffic, Some(reach)))
 }
 
 #[cfg(test)]
@@ -422,7 +612,7 @@ mod tests {
         let known = PoolPlacement::shm(nodes.names()).nodes.find();
         let known = known.expect("a list");
         let pairs = pairs_of(&known).expect("a pair");
-        let connector = PoolConnector::new(known, false);
+        let connector = Arc::new(PoolConnector::new(known, false));
         let endpoint = connector.connect_mirrored(&pairs, Duration::from_secs(1));
         let endpoint = endpoint.expect("both nodes are served");
         let at = GlobalAddress::new(NodeId(0), 4096);
