@@ -5,6 +5,11 @@ use super::*;
 /// The client numbers of tasks that are no workers.
 const OTHERS: u32 = 1000;
 
+/// Time in which all clients of a life have looked at both nodes. A client that has not cannot tell
+/// an empty node, whose partner is lost as well, from the node of a new pair. A pool refuses such a
+/// node by its membership record.
+const FIRST_LOOK: Duration = Duration::from_micros(100);
+
 /// The end of one run: its acknowledged writes, and true if the node was taken in although clients
 /// were working.
 #[derive(Debug)]
@@ -183,7 +188,7 @@ fn run_joined(seed: u64, delivery: Delivery, rules: MirrorRules) -> Result<JoinR
     match loss {
         0 => {
             run.is_lost.set(true);
-            run.simulation.lose_node(stays, at);
+            run.simulation.lose_node(stays, at + FIRST_LOOK);
         }
         1 => run.simulation.lose_node(joins, at),
         _ => {}
