@@ -79,9 +79,9 @@ use crate::address::{GlobalAddress, NodeId};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
 use crate::verb::FabricVerb;
-use state::{ALONE, ANNOUNCED, BOTH, DeferredWrite, PairState, view_word};
+use state::{ALONE, ANNOUNCED, BOTH, DeferredWrite, FlushQueue, PairState, view_word};
 pub use state::{NodePair, PairView};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -138,8 +138,7 @@ pub struct MirroredEndpoint<E> {
     lease: Duration,
     pairs: RefCell<Vec<PairState>>,
     deferred: RefCell<VecDeque<DeferredWrite>>,
-    /// True while a task makes the deferred writes.
-    is_flushing: Cell<bool>,
+    flush_queue: FlushQueue,
     rules: MirrorRules,
 }
 
@@ -152,7 +151,7 @@ impl<E: Endpoint> MirroredEndpoint<E> {
             lease,
             pairs: RefCell::new(pairs.iter().map(|&pair| PairState::new(pair)).collect()),
             deferred: RefCell::default(),
-            is_flushing: Cell::new(false),
+            flush_queue: FlushQueue::default(),
             rules: ALL_RULES,
         }
     }
@@ -243,6 +242,7 @@ impl<E: Endpoint> MirroredEndpoint<E> {
     /// Returns the time until which posts to the pair may begin, after a read of the view words if
     /// the last one is long ago. A node that is used alone needs no such time.
     async fn fence(&self, pair: usize) -> Result<Duration, FabricError> {
+        let mut was_read = false;
         loop {
             let (view, confirmed, fence) = self.with(pair, |state| {
                 (state.view, state.confirmed, state.fence(self.lease))
@@ -252,13 +252,15 @@ impl<E: Endpoint> MirroredEndpoint<E> {
                 PairView::Primary | PairView::Backup => return Ok(Duration::MAX),
                 PairView::Lost => return Err(self.lost(pair)),
             }
-            // A quarter of a lease is left for the post.
-            let is_recent =
-                confirmed.is_some_and(|confirmed| self.endpoint.now() < confirmed + self.lease / 4);
-            if let Some(fence) = fence.filter(|_| is_recent) {
+            // A quarter of a lease is left for the post, unless the read took longer. Otherwise a
+            // client whose posts are that slow would read the words for ever.
+            let now = self.endpoint.now();
+            let is_recent = confirmed.is_some_and(|confirmed| now < confirmed + self.lease / 4);
+            if let Some(fence) = fence.filter(|&fence| is_recent || was_read && now < fence) {
                 return Ok(fence);
             }
             self.confirm(pair).await?;
+            was_read = true;
         }
     }
 
