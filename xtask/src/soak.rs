@@ -111,6 +111,8 @@ const SUITES: &[Suite] = &[
     pool("pool-coordination", "coordination::"),
     pool("pool-stores", "store::"),
     pool("pool-damage", "damaged::"),
+    pool("pool-mirrored", "mirrored::every_key"),
+    pool("pool-repairs", "repairs::all_keys"),
     pool_rivals("pool-rolex", "rolex_simulated:: rolex_map::"),
     pool_rivals("pool-smart", "smart_simulated::"),
     pool_rivals("pool-rivals-shared-node", "shared_compute_node::"),
