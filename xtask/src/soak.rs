@@ -113,7 +113,7 @@ const SUITES: &[Suite] = &[
         "radix-streams",
         "nearfield-radix",
         "all",
-        "pipeline::streams_of recorded::answers",
+        "pipeline::streams_of recorded::",
     ),
     suite(
         "radix-rivals",
@@ -153,6 +153,8 @@ const SUITES: &[Suite] = &[
     pool("pool-stores", "store::"),
     pool("pool-damage", "damaged::"),
     pool("pool-drains", "drains::"),
+    pool("pool-mirrored", "mirrored::every_key"),
+    pool("pool-repairs", "repairs::all_keys"),
     pool_rivals("pool-rolex", "rolex_simulated:: rolex_map::"),
     pool_rivals("pool-smart", "smart_simulated::"),
     pool_rivals("pool-marlin", "marlin_simulated::"),

@@ -105,9 +105,9 @@ use crate::address::{GlobalAddress, NodeId};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
 pub use join::PairJoinError;
-use state::{DeferredWrite, PairState, ViewWord, view_word};
+use state::{DeferredWrite, FlushQueue, PairState, ViewWord, view_word};
 pub use state::{NodePair, PairView};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::rc::Rc;
@@ -183,8 +183,7 @@ pub struct MirroredEndpoint<E> {
     lease: Duration,
     pairs: RefCell<Vec<PairState>>,
     deferred: RefCell<VecDeque<DeferredWrite>>,
-    /// True while a task makes the deferred writes.
-    is_flushing: Cell<bool>,
+    flush_queue: FlushQueue,
     rules: MirrorRules,
 }
 
@@ -198,7 +197,7 @@ impl<E: Endpoint> MirroredEndpoint<E> {
             lease,
             pairs: RefCell::new(pairs.iter().map(|&pair| PairState::new(pair)).collect()),
             deferred: RefCell::default(),
-            is_flushing: Cell::new(false),
+            flush_queue: FlushQueue::default(),
             rules: ALL_RULES,
         }
     }

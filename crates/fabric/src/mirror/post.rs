@@ -5,9 +5,7 @@ use super::state::{DeferredWrite, PairView, PendingLockWord};
 use crate::address::{GlobalAddress, NodeId};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
-use crate::recovery::lease::FIRST_SLEEP;
 use crate::verb::{FabricVerb, MaskedSwap};
-use std::cell::Cell;
 use std::time::Duration;
 
 /// The part of a post that is done at the backups.
@@ -19,15 +17,6 @@ struct BackupProgress {
     pairs: Vec<usize>,
     /// The versions of these pairs when their backups got the changes.
     versions: Vec<u64>,
-}
-
-/// A task's turn to make the deferred writes.
-struct FlushTurn<'e>(&'e Cell<bool>);
-
-impl Drop for FlushTurn<'_> {
-    fn drop(&mut self) {
-        self.0.set(false);
-    }
 }
 
 impl<E: Endpoint> MirroredEndpoint<E> {
@@ -43,11 +32,7 @@ impl<E: Endpoint> MirroredEndpoint<E> {
 
     /// Makes the deferred writes.
     pub(super) async fn write_deferred(&self) -> Result<(), FabricError> {
-        while self.is_flushing.get() {
-            self.endpoint().sleep(FIRST_SLEEP).await;
-        }
-        self.is_flushing.set(true);
-        let _turn = FlushTurn(&self.is_flushing);
+        let _turn = self.flush_queue.turn().await;
         loop {
             let next = self.deferred.borrow().front().cloned();
             let Some(write) = next else { return Ok(()) };

@@ -1,6 +1,9 @@
 //! The views of pairs, and the changes that are not at both nodes yet.
 
 use crate::address::{GlobalAddress, NodeId, RESERVED_BYTES, WORD_BYTES};
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 /// Two memory nodes with the same content.
@@ -126,6 +129,44 @@ pub(super) struct DeferredWrite {
     pub to: GlobalAddress,
     pub bytes: Vec<u8>,
     pub deadline: Duration,
+}
+
+/// The tasks that wait for their turns to make the deferred writes. They do not sleep: on
+/// transports where a sleep blocks the thread, the task whose turn it is would go on too late.
+#[derive(Debug, Default)]
+pub(super) struct FlushQueue {
+    is_taken: Cell<bool>,
+    waiting: RefCell<Vec<Waker>>,
+}
+
+/// A task's turn to make the deferred writes.
+#[derive(Debug)]
+pub(super) struct FlushTurn<'q>(&'q FlushQueue);
+
+impl FlushQueue {
+    /// Waits until no other task has a turn.
+    pub async fn turn(&self) -> FlushTurn<'_> {
+        poll_fn(|context| {
+            if !self.is_taken.replace(true) {
+                return Poll::Ready(FlushTurn(self));
+            }
+            let mut waiting = self.waiting.borrow_mut();
+            if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+                waiting.push(context.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl Drop for FlushTurn<'_> {
+    fn drop(&mut self) {
+        self.0.is_taken.set(false);
+        for waker in self.0.waiting.take() {
+            waker.wake();
+        }
+    }
 }
 
 /// The state of a pair, as a client knows it.

@@ -22,6 +22,7 @@ impl<E: Endpoint> MirroredEndpoint<E> {
         changes: bool,
         deadline: Duration,
     ) -> Result<Duration, FabricError> {
+        let mut was_read = false;
         loop {
             let (view, confirmed, fence, is_joining) = self.with(pair, |state| {
                 (
@@ -34,16 +35,18 @@ impl<E: Endpoint> MirroredEndpoint<E> {
             if view == PairView::Lost {
                 return Err(self.lost(pair));
             }
-            // A quarter of a lease is left for the post.
+            // A quarter of a lease is left for the post, unless the read took longer. Otherwise a
+            // client whose posts are that slow would read the words for ever.
             let now = self.endpoint().now();
             let is_recent = confirmed.is_some_and(|confirmed| now < confirmed + self.lease / 4);
-            if let Some(fence) = fence.filter(|_| is_recent) {
+            if let Some(fence) = fence.filter(|&fence| is_recent || was_read && now < fence) {
                 if !changes || !is_joining || !self.rules.pauses || now >= deadline {
                     return Ok(fence);
                 }
                 self.endpoint().sleep(self.lease / 8).await;
             }
             self.confirm(pair).await?;
+            was_read = true;
         }
     }
 

@@ -23,8 +23,8 @@ pub struct NodeRetries {
     pub node: NodeId,
     /// Number of reads of nodes of the tree that met a concurrent write.
     pub torn_reads: u64,
-    /// Number of routes that led to a node of the tree which was divided, merged or moved meanwhile.
-    /// Its sibling shows it.
+    /// Number of routes that led to a node of the tree which was divided, merged or moved
+    /// meanwhile. Its sibling shows it.
     pub stale_routes: u64,
 }
 

@@ -184,7 +184,7 @@ impl Endpoint for UnalignedEndpoint {
 
 /// Number of keys that the first client inserts unless it dies before.
 const INSERTED: u64 = 30;
-/// It removes the keys with multiples of this number afterwards. A removal that only the backup has
+/// Divisor of the keys that the first client removes afterwards. A removal that only the backup has
 /// loses the next update there, which writes the value alone.
 const REMOVED: u64 = 3;
 

@@ -574,8 +574,9 @@ async fn read_word(endpoint: &impl Endpoint, at: GlobalAddress) -> Result<u64, F
     Ok(u64::from_le_bytes(word))
 }
 
-/// Returns true if a lock has the word of an acquisition at any replica. If the backup alone has it,
-/// the client that took the lock over may die with the primary, and others need the record again.
+/// Returns true if a lock has the word of an acquisition at any replica. If the backup alone has
+/// it, the client that took the lock over may die with the primary, and others need the record
+/// again.
 async fn is_named(
     endpoint: &impl Endpoint,
     lock: GlobalAddress,

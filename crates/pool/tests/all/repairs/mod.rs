@@ -37,7 +37,7 @@ fn all_keys_can_be_used_after_a_repair_and_those_of_other_nodes_are_kept() {
                     dying,
                 };
                 let mut forgotten = 0;
-                let failure = seeds::first_failure(40, |seed| {
+                let failure = seeds::first_failure(16, |seed| {
                     forgotten += run(seed, &plan)?;
                     Ok::<(), String>(())
                 });

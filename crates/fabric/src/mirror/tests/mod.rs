@@ -10,6 +10,7 @@ use crate::verb::FabricVerb;
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -593,6 +594,75 @@ fn a_flush_makes_the_writes_that_were_put_off() {
         assert_eq!(simulation.word(single(0, 8192)), word);
         assert_eq!(simulation.word(single(1, 8192)), word);
     }
+}
+
+/// An endpoint whose posts take most of the time until which later ones may begin, as if the system
+/// interrupted the client. Counts the sleeps of its user.
+struct SlowEndpoint {
+    endpoint: SimEndpoint,
+    sleeps: Cell<u32>,
+}
+
+impl Endpoint for SlowEndpoint {
+    fn nodes(&self) -> Vec<NodeId> {
+        self.endpoint.nodes()
+    }
+
+    fn atomic_bytes(&self) -> u64 {
+        self.endpoint.atomic_bytes()
+    }
+
+    async fn post(&self, verbs: &mut [FabricVerb<'_>]) -> Result<(), FabricError> {
+        self.endpoint.post(verbs).await?;
+        self.endpoint.sleep(LEASE * 3 / 8).await;
+        Ok(())
+    }
+
+    fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError> {
+        self.endpoint.write_unsignalled(to, bytes)
+    }
+
+    async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
+        self.endpoint.allocate(node, bytes).await
+    }
+
+    async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
+        self.endpoint.free(address, bytes).await
+    }
+
+    fn now(&self) -> Duration {
+        self.endpoint.now()
+    }
+
+    async fn sleep(&self, time: Duration) {
+        self.sleeps.set(self.sleeps.get() + 1);
+        self.endpoint.sleep(time).await;
+    }
+}
+
+/// A regression: a client whose posts took more than a quarter of a lease read the view words again
+/// and again. Its other tasks slept meanwhile, which made the posts that slow in shared memory.
+#[test]
+fn a_slow_client_makes_deferred_writes_while_its_other_tasks_wait() {
+    let (mut simulation, _) = FabricSimulation::with_nodes(1, Delivery::Torn, [1 << 17; 4]);
+    let slow = SlowEndpoint {
+        endpoint: simulation.endpoint(0),
+        sleeps: Cell::default(),
+    };
+    let endpoint = Rc::new(MirroredEndpoint::new(slow, &PAIRS, LEASE));
+    for _ in 0..4 {
+        let endpoint = Rc::clone(&endpoint);
+        simulation.spawn(0, async move {
+            endpoint.write_unsignalled(at(0, 8192), &[5; 8]).unwrap();
+            endpoint.flush().await.unwrap();
+        });
+    }
+    let end = simulation.now() + 50 * LEASE;
+    assert_eq!(simulation.run_until(|now| now > end), 0);
+    for node in 0..2 {
+        assert_eq!(simulation.word(single(node, 8192)), 0x0505_0505_0505_0505);
+    }
+    assert_eq!(endpoint.endpoint().sleeps.get(), 0);
 }
 
 #[test]
