@@ -298,8 +298,8 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             if patience.has_ended(&self.tree.endpoint) {
                 self.wait_again(&mut patience, left)?;
                 if root != divided {
-                    // The other client may have died. The next one that takes the root's lock makes the
-                    // step, and changes to the right of the root do not take this lock.
+                    // The other client may have died. The next one that takes the root's lock makes
+                    // the step, and changes to the right of the root do not take this lock.
                     self.repair(self.root_at(root)).await?;
                 }
             }
