@@ -111,7 +111,7 @@ const SUITES: &[Suite] = &[
         "radix-streams",
         "nearfield-radix",
         "all",
-        "pipeline::streams_of recorded::answers",
+        "pipeline::streams_of recorded::",
     ),
     suite(
         "radix-rivals",
