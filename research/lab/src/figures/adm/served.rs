@@ -460,7 +460,7 @@ mod tests {
 
     /// Number of times that the load is tried: the server's policy follows a clock, so little may
     /// move on a busy machine.
-    const TRIES: usize = 4;
+    const TRIES: usize = 6;
 
     /// Returns true if ADM's policy serves more than first come and than a policy that moves
     /// nothing, by shares and by times.
