@@ -42,6 +42,8 @@ const LEAVES_MAX: usize = 32;
 const TRIES_MAX: u32 = 1000;
 /// Number of these after which a client waits longer: the holder of a lock may have died.
 const QUICK_TRIES: u32 = 16;
+/// Number of times that a lock which is held again is taken once more.
+const COMPLETIONS_MAX: u32 = 8;
 /// Maximum number of passes over all parents. Usually there are two or three: the first leaf of a
 /// parent needs a second one, and the last pass finds nothing.
 const PASSES_MAX: u32 = 100;
@@ -241,9 +243,17 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             self.tree.endpoint.post(&mut verbs).await?;
             drop(verbs);
             for (&leaf, word) in leaves.iter().zip(&words) {
-                if u64::from_le_bytes(*word) & HELD_BIT != 0 {
+                let mut word = *word;
+                // If the parent's lock was abandoned, too, the lock of the leaf expires before the
+                // division is in the parent. The next holder completes it.
+                for _ in 0..COMPLETIONS_MAX {
+                    if u64::from_le_bytes(word) & HELD_BIT == 0 {
+                        break;
+                    }
                     self.repair_leaf(leaf).await?;
                     was_held = true;
+                    let lock = self.leaf_at(leaf).lock();
+                    self.tree.endpoint.read(lock, &mut word).await?;
                 }
             }
         }
