@@ -20,7 +20,7 @@ const OWN: [&str; 7] = [
 ];
 
 /// The verdicts without a reason.
-const VERDICTS: [&str; 5] = ["predicted", "calibrated", "input", "absent", "open"];
+const VERDICTS: [&str; 4] = ["predicted", "calibrated", "input", "absent"];
 
 /// Returns the cells of each row of a paper's table.
 fn rows<'p>(page: &'p str, heading: &str) -> Vec<Vec<&'p str>> {
